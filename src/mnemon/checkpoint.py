@@ -1,0 +1,115 @@
+"""Checkpoints nobody can half-write: safetensors and JSON, checksummed, the previous one kept.
+
+A checkpoint NUMBER in a folder is NUMBER.safetensors (the tensors) and NUMBER.json (the values, the SHA-256 of the tensor
+file and one of its own content). Each file is written under another name, flushed to the disk and renamed; the JSON comes
+last, so it exists only when the tensors do. Nothing in either file can run code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from mnemon.errors import MnemonError
+
+FORMAT = 1
+KEPT = 2
+
+
+class Checkpoint(NamedTuple):
+    number: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    """Write checkpoint `number` (rising), then drop all but the newest two."""
+    blob = safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    body = {"format": FORMAT, "number": number, "tensors": _sha(blob), "values": values}
+    text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / f"{number:010d}.safetensors", blob)
+        write_atomically(folder / f"{number:010d}.json", text.encode())
+    except OSError as error:
+        raise MnemonError(
+            f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
+            "the one before it is untouched, and the same command goes on from there."
+        ) from error
+    for old in _numbers(folder)[KEPT:]:
+        remove_number(folder, old)
+
+
+def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:
+    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none."""
+    for number in _numbers(folder):
+        try:
+            return _read(folder, number)
+        except (OSError, ValueError, safetensors.SafetensorError) as error:
+            report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); falling back to the one before it.")
+    return None
+
+
+def _read(folder: Path, number: int) -> Checkpoint:
+    body = json.loads((folder / f"{number:010d}.json").read_bytes())
+    if not isinstance(body, dict) or body.pop("sha256", None) != _sha(_canonical(body)):
+        raise ValueError("its values do not match their checksum")
+    if body["format"] != FORMAT:
+        raise ValueError(f"its format is {body['format']}, this version reads {FORMAT}")
+    blob = (folder / f"{number:010d}.safetensors").read_bytes()
+    if _sha(blob) != body["tensors"]:
+        raise ValueError("its tensors do not match their checksum")
+    return Checkpoint(number, safetensors.torch.load(blob), body["values"])
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of `content` is on the disk under `path`, or nothing of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if os.name == "posix":  # the rename itself lives in the folder
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_number(folder: Path, number: int) -> None:
+    """The JSON goes first: what is left can no longer be taken for a checkpoint."""
+    (folder / f"{number:010d}.json").unlink(missing_ok=True)
+    (folder / f"{number:010d}.safetensors").unlink(missing_ok=True)
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Numbers of the checkpoints in the folder, newest first."""
+    if not folder.is_dir():
+        return []
+    found = (re.fullmatch(r"(\d{10})\.json", name) for name in os.listdir(folder))
+    return sorted((int(match[1]) for match in found if match), reverse=True)
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _canonical(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, allow_nan=False).encode()

@@ -1,0 +1,325 @@
+"""The command line: `mnemon COMMAND …`. Each command is a function; its signature and text are its --help.
+
+Exit codes: 0 done, 2 bad input (one sentence on stderr), 130/143 stopped by SIGINT/SIGTERM with everything saved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, arg
+
+from mnemon.errors import MnemonError, unknown
+
+if TYPE_CHECKING:
+    from mnemon.experiments.records import Record
+
+# Heavy parts (torch, matplotlib) are imported by the command that needs them: `mnemon --help` answers at once.
+
+
+def demo(
+    out: Annotated[Path, arg(help="folder for the records and the report")] = Path("out/demo"),
+    seeds: Annotated[str, arg(help="how many runs of each method, or which seeds (0-4, 1,3)")] = "5",
+) -> None:
+    """Show the paper's claim on real handwritten digits: softmax forgets, the generative classifier does not.
+
+    Runs fine-tune, ER (softmax and NCM) and the paper's hybrid on Split Digits, and writes a report.
+    """
+    from mnemon import report as report_room
+    from mnemon.experiments.progress import Progress
+    from mnemon.experiments.runner import run_all
+    from mnemon.experiments.spec import Spec
+
+    rows = (("fine-tune", ()), ("er", ("softmax", "ncm")), ("hybrid", ("ncm",)))
+    specs = [
+        Spec(method, "split-digits", seed, classifiers=classifiers)
+        for method, classifiers in rows
+        for seed in _seeds(seeds)
+    ]
+    found = run_all(specs, out, progress=Progress())
+    _print_results(found)
+    print(f"report: {report_room.write(out)}")
+
+
+def _run_command() -> Callable[..., None]:
+    """`run`, with an option for each hyper-parameter of any method or loss."""
+    Options = _options()
+
+    def run(
+        method: Annotated[str, arg(help="the method; `mnemon list methods` has them all")],
+        stream: Annotated[str, arg(help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset")],
+        loss: Annotated[str | None, arg(help="another loss than the method's own", metavar="NAME")] = None,
+        classifier: Annotated[
+            str | None, arg(help="another classifier, or several with commas: one training, a record each", metavar="NAME")
+        ] = None,
+        seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 3,5")] = "1",
+        split: Annotated[str, arg(help="evaluate on test, or on valid to choose hyper-parameters")] = "test",
+        order: Annotated[str, arg(help="class order of a Split stream: natural (the paper's) or random")] = "natural",
+        device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+        out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path("out/runs"),
+        checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
+        cell: Annotated[str | None, arg(help="a word for the record: which table or study it belongs to", metavar="WORD")] = None,
+        quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+        options: tyro.conf.OmitArgPrefixes[Any] = Options(),  # noqa: B008
+    ) -> None:
+        """Run a method on a stream with one or many seeds; print the result with its 95 % interval.
+
+        Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs go on where they stopped, finished ones
+        are not repeated. A dataset that is not here yet is fetched first.
+        """
+        from mnemon.experiments.progress import Progress
+        from mnemon.experiments.runner import run_all
+        from mnemon.experiments.spec import Spec
+
+        given = {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
+        classifiers = tuple(classifier.split(",")) if classifier else ()
+        specs = [
+            Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)
+        ]
+        found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
+        _print_results(found)
+        print(f"records: {out / 'records.jsonl'}")
+
+    run.__annotations__["options"] = tyro.conf.OmitArgPrefixes[Options]  # type: ignore[valid-type]
+    return run
+
+
+def _options() -> type[Any]:
+    """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
+    from mnemon.learning.methods import methods
+    from mnemon.learning.objectives import OBJECTIVES
+
+    fields: dict[str, Any] = {}
+    for holder in (*methods().values(), *OBJECTIVES.values()):
+        for field in dataclasses.fields(holder):
+            kind = type(field.default)
+            text = arg(
+                help=field.metadata["doc"],
+                help_behavior_hint=f"(default: the recipe of the stream, else {field.default})",
+                metavar="|".join(field.metadata["choices"]) or kind.__name__.upper(),
+            )
+            fields.setdefault(field.name, (field.name, Annotated[kind | None, text], dataclasses.field(default=None)))
+    return dataclasses.make_dataclass("hyper-parameters", list(fields.values()))
+
+
+def list_(
+    what: Positional[Annotated[str, arg(help="methods, streams, losses, classifiers or datasets; all of them if left out")]] = "",
+) -> None:
+    """List the methods, streams, losses, classifiers and datasets by name."""
+    from mnemon.experiments.protocol import NAMES, RULES
+    from mnemon.learning.classifiers import CLASSIFIERS
+    from mnemon.learning.methods import methods
+    from mnemon.learning.objectives import OBJECTIVES
+
+    def first_line(thing: Any) -> str:
+        return (inspect.getdoc(thing) or "").splitlines()[0]
+
+    def show_methods() -> None:
+        _table(
+            "methods",
+            ("name", "what it is", "loss", "classifier", "cost vs ER", "source"),
+            [(m.name, m.summary, m.default_objective, m.default_classifier, m.cost, m.citation) for m in methods().values()],
+        )
+
+    def show_streams() -> None:
+        rows = [(n, *_stream_words(n, RULES)) for n in NAMES]
+        _table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", "what it is", "memory"), rows)
+
+    shows: dict[str, Callable[[], None]] = {
+        "methods": show_methods,
+        "streams": show_streams,
+        "losses": lambda: _table("losses", ("name", "what it is"), [(n, first_line(o)) for n, o in OBJECTIVES.items()]),
+        "classifiers": lambda: _table(
+            "classifiers", ("name", "what it is", "needs"), [(c.name, c.doc, c.needs) for c in CLASSIFIERS.values()]
+        ),
+        "datasets": data_list,
+    }
+    if what and what not in shows:
+        raise unknown("list", what, shows)
+    for name in [what] if what else shows:
+        shows[name]()
+
+
+def _stream_words(name: str, rules: Any) -> tuple[str, str]:
+    kind, dataset, *tasks = name.split("-")
+    rule = rules[dataset]
+    text = (
+        f"{tasks[0] if tasks else rule.tasks} tasks of disjoint classes, one after the other"
+        if kind == "split"
+        else "every class comes and goes as a Gaussian over time; no tasks"
+    )
+    return text, str(rule.memory)
+
+
+def report(
+    folder: Positional[Annotated[Path, arg(help="a folder with records.jsonl")]],
+    out: Annotated[Path | None, arg(help="where to write the page (default: FOLDER/report.html)", metavar="FILE")] = None,
+) -> None:
+    """Make one self-contained HTML page from a folder of records: tables, curves, what was forgotten and why."""
+    from mnemon import report as report_room
+
+    print(report_room.write(folder, out))
+
+
+def data_list() -> None:
+    """List the datasets, and which of them are here."""
+    from mnemon import data
+
+    _table(
+        f"datasets (cache: {data.cache_dir()})",
+        ("name", "what it is", "classes", "train / test", "image", "state"),
+        [
+            (i.name, i.description, str(i.classes), f"{i.train:,} / {i.test:,}", i.shape, i.state)
+            for i in data.listing()
+        ],
+    )
+
+
+def data_get(name: Positional[Annotated[str, arg(help="the dataset")]]) -> None:
+    """Download a dataset, verify it and store it in the cache."""
+    from mnemon import data
+
+    print(data.get(name))
+
+
+def data_import(
+    name: Positional[Annotated[str, arg(help="a built-in dataset, or a new name for an image folder of yours")]],
+    path: Positional[Annotated[Path, arg(help="the local copy: archive, folder of files, or a folder per class")]],
+    size: Annotated[int | None, arg(help="images of your own: short side and crop, in pixels", metavar="PIXELS")] = None,
+) -> None:
+    """Take a dataset from a local copy: CIFAR's binary archive, MNIST's idx files, miniImageNet, or a folder per class."""
+    from mnemon import data
+
+    print(data.import_(name, path, size=size))
+
+
+def data_check(name: Positional[Annotated[str, arg(help="the dataset")]]) -> None:
+    """Verify the stored copy of a dataset against its checksum."""
+    from mnemon import data
+
+    print(f"{name}: {data.check(name)}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "list": list_,
+    "run": _run_command,  # made when asked for: its options come from the methods
+    "report": report,
+    "data list": data_list,
+    "data get": data_get,
+    "data import": data_import,
+    "data check": data_check,
+}
+SUMMARIES = {"run": "Run a method on a stream with one or many seeds; print the result with its 95 % interval."}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `mnemon`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _dispatch(given)
+    except MnemonError as error:
+        print(f"mnemon: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def _dispatch(given: list[str]) -> None:
+    if not given or given[0] in ("-h", "--help"):
+        _help()
+        return
+    if given[0] in ("-V", "--version"):
+        from mnemon import __version__
+
+        print(f"mnemon {__version__}")
+        return
+    width = 2 if given[0] == "data" else 1
+    name = " ".join(given[:width])
+    if name in ("data", "data -h", "data --help"):
+        _help("data ")
+        return
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    command = COMMANDS[name]
+    if command is _run_command:
+        command = _run_command()
+    from mnemon.experiments.signals import Stopped
+
+    try:
+        tyro.cli(command, prog=f"mnemon {name}", args=given[width:], config=(tyro.conf.FlagCreatePairsOff,))
+    except Stopped as stopped:
+        again = shlex.join(["mnemon", *given])
+        print(f"stopped by {stopped}; everything is saved, and the same command goes on: {again}", file=sys.stderr)
+        sys.exit(128 + stopped.signal_number)
+
+
+def _help(start: str = "") -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print("mnemon: learn from a stream, class after class, without forgetting.\n")
+    console.print(f"usage: mnemon {start}COMMAND …   (mnemon COMMAND --help for its options)\n", markup=False)
+    for name, command in COMMANDS.items():
+        if name.startswith(start):
+            text = SUMMARIES.get(name) or (inspect.getdoc(command) or "").splitlines()[0]
+            console.print(f"  {name:<12}  {text}")
+    if not start:
+        console.print("\n  --version     Print the version.")
+
+
+def _seeds(text: str) -> list[int]:
+    """15 → 0 … 14; 100-102 → 100, 101, 102; 3,5 → 3, 5."""
+    try:
+        if text.isdecimal():
+            found = list(range(int(text)))
+        else:
+            found = []
+            for part in text.split(","):
+                first, _, last = part.partition("-")
+                found += range(int(first), int(last or first) + 1)
+    except ValueError:
+        found = []
+    if not found:
+        raise MnemonError(f"seeds are a number of runs (15), a range (100-102) or a list (3,5), not {text!r}.")
+    return list(dict.fromkeys(found))
+
+
+def _print_results(found: list[Record]) -> None:
+    """The final table: a line for each method and classifier, means with their 95 % intervals."""
+    from mnemon.experiments.summary import summarise
+
+    rows = [
+        (s.name, s.stream, s.split, str(s.runs), s.accuracy, s.forgetting, f"{s.seconds:.1f}") for s in summarise(found)
+    ]
+    _table(
+        "percent, mean ± half-width of the 95 % interval",
+        ("method", "stream", "split", "runs", "Average Accuracy", "Average Forgetting", "s / run"),
+        rows,
+        right=3,
+    )
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: int | None = None) -> None:
+    """A table on stdout, whole even where stdout is not a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, name in enumerate(head):
+        number = right is not None and i >= right
+        table.add_column(name, justify="right" if number else "left", no_wrap=number or i == 0, header_style="dim")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print()

@@ -1,0 +1,24 @@
+"""Datasets: get them, import them, verify them, load them as uint8 tensors in one canonical order.
+
+data.load("mnist")                         # from the cache, downloaded first when missing
+data.import_("birds", "photos/", size=32)  # a folder per class, kept under a name of its own
+"""
+
+from mnemon.data.dataset import Dataset, Images, Info
+from mnemon.data.library import check, folder, get, image, import_, listing, load, names
+from mnemon.data.store import cache_dir
+
+__all__ = [
+    "Dataset",
+    "Images",
+    "Info",
+    "cache_dir",
+    "check",
+    "folder",
+    "get",
+    "image",
+    "import_",
+    "listing",
+    "load",
+    "names",
+]

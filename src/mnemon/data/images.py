@@ -1,0 +1,100 @@
+"""Reading image files: any common format to uint8 RGB of one size."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.data.canonical import Pixels
+from mnemon.data.progress import SILENT, Report
+from mnemon.errors import MnemonError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
+FORMATS = ("PNG", "JPEG", "MPO", "BMP", "WEBP", "GIF", "PPM", "TIFF")  # what Pillow may take a file for
+MAX_SIZE = 1024  # pixels a side
+MAX_BYTES = 1 << 33  # of all images together, in memory
+
+
+def is_image(path: Path) -> bool:
+    """By its name. A broken link counts, so that reading it names it instead of passing over it in silence."""
+    named = path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
+    return named and (path.is_file() or path.is_symlink())
+
+
+def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
+    """One image as [3, height, width]; with `size`, its short side resized to `size` and the centre square cut out."""
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=FORMATS) as file:
+                if file.mode.startswith(("I", "F")):
+                    raise MnemonError(f"{path} has pixels of more than 8 bits; convert it to 8 bits a channel first.")
+                image = _square(_rgb(ImageOps.exif_transpose(file)), size)
+                pixels: NDArray[np.uint8] = np.asarray(image)  # [height, width, 3]
+    except MnemonError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise MnemonError(f"{path} has more pixels than is safe to decode ({Image.MAX_IMAGE_PIXELS}).") from error
+    except Exception as error:  # decoders raise whatever broken bytes lead them to
+        raise MnemonError(f"{path} is not a readable image ({error}).") from error
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _rgb(image: Image) -> Image:
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # Pillow warns of the direct way
+    return image.convert("RGB")
+
+
+def _square(image: Image, size: int | None) -> Image:
+    from PIL.Image import Resampling
+
+    if size is None or image.size == (size, size):
+        return image
+    short = min(image.size)
+    width, height = (max(size, side * size // short) for side in image.size)
+    left, top = (width - size) // 2, (height - size) // 2
+    resized = image.resize((width, height), Resampling.BILINEAR)
+    return resized.crop((left, top, left + size, top + size))
+
+
+def check_size(size: int | None) -> None:
+    if size is not None and not 1 <= size <= MAX_SIZE:
+        raise MnemonError(f"size must be between 1 and {MAX_SIZE} pixels, not {size}.")
+
+
+def read_images(files: Sequence[Path], size: int | None, report: Report = SILENT, *, text: str = "decode") -> Pixels:
+    """Images as [n, 3, height, width], all of the first one's size or of `size`."""
+    check_size(size)
+    first = read_image(files[0], size)
+    if len(files) * first.nbytes > MAX_BYTES:
+        raise MnemonError(
+            f"{len(files)} images of {_extent(first)} pixels do not fit in memory; give a smaller --size, say 84."
+        )
+    x = np.empty((len(files), *first.shape), dtype=np.uint8)
+    with report.stage(text, len(files)) as advance:
+        for row, file in enumerate(files):
+            image = read_image(file, size)
+            if image.shape != first.shape:
+                raise MnemonError(
+                    f"{files[0]} has {_extent(first)} pixels and {file} has {_extent(image)}; "
+                    "give --size (say 32) to bring all images to one size."
+                )
+            x[row] = image
+            advance(1)
+    return x
+
+
+def _extent(image: Pixels) -> str:
+    _, height, width = image.shape
+    return f"{width}x{height}"

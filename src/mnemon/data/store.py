@@ -1,0 +1,177 @@
+"""The cache: one folder a dataset, written whole or not at all, verified at every read.
+
+<cache>/<name>/<name>.safetensors   the four arrays
+<cache>/<name>/<name>.json          classes, normalisation, counts, source and checksum; written last, so a dataset
+                                    whose JSON is there was once whole
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mnemon.data.canonical import Content, checksum
+from mnemon.data.catalogue import mend
+from mnemon.errors import MnemonError
+
+LAYOUT = 1  # raised when the stored files change meaning
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+ARRAYS = {"x_train": (np.uint8, 4), "y_train": (np.int64, 1), "x_test": (np.uint8, 4), "y_test": (np.int64, 1)}
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the JSON says about the arrays beside it."""
+
+    classes: tuple[str, ...]
+    mean: float
+    std: float
+    train: int
+    test: int
+    shape: tuple[int, ...]  # channels, height, width
+    checksum: str
+    source: str
+
+
+def cache_dir() -> Path:
+    """Where datasets are kept: $MNEMON_DATA, else `mnemon` in the platform's cache folder."""
+    chosen = os.environ.get("MNEMON_DATA")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    platform = str(sys.platform)
+    if platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "")
+        if not base.is_absolute():  # unset, or relative, which the XDG rules say to ignore
+            base = Path.home() / ".cache"
+    return base / "mnemon"
+
+
+def data_file(name: str) -> Path:
+    return cache_dir() / name / f"{name}.safetensors"
+
+
+def card_file(name: str) -> Path:
+    return cache_dir() / name / f"{name}.json"
+
+
+def stored() -> tuple[str, ...]:
+    """The names in the cache whose JSON is there."""
+    try:
+        folders = sorted(folder.name for folder in cache_dir().iterdir())
+    except OSError:  # no cache yet
+        return ()
+    return tuple(name for name in folders if NAME.fullmatch(name) and card_file(name).is_file())
+
+
+def write(name: str, content: Content, card: Card) -> Path:
+    """Store a dataset; an interruption leaves what was there before, or nothing."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    arrays = {key: np.ascontiguousarray(getattr(content, key)) for key in ARRAYS}
+    text = json.dumps({"version": LAYOUT, "name": name, **asdict(card)}, indent=1) + "\n"
+    path = data_file(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, lambda part: save_file(arrays, part))
+        _replace(card_file(name), lambda part: part.write_text(text, encoding="utf-8"))
+    except (OSError, SafetensorError) as error:
+        raise MnemonError(
+            f"cannot write {path}: {error}; set MNEMON_DATA to a folder that can be written and has room."
+        ) from error
+    return path
+
+
+def _replace(path: Path, fill: Callable[[Path], object]) -> None:
+    """Write a file beside `path` and move it into place. The unique name lets two processes do so at once."""
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        part.touch(exist_ok=False)
+        mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
+        fill(part)
+        part.chmod(mode)
+        _flush(part, os.O_RDWR)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    if os.name != "nt":  # Windows cannot open a folder; there the rename is durable enough
+        _flush(path.parent, os.O_RDONLY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_card(name: str) -> Card | None:
+    """What is known of a stored dataset, unverified; None when it is not in the cache."""
+    path = card_file(name)
+    try:
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if fields["version"] != LAYOUT:
+            raise ValueError("version")
+        return Card(
+            classes=tuple(str(label) for label in fields["classes"]),
+            mean=float(fields["mean"]),
+            std=float(fields["std"]),
+            train=int(fields["train"]),
+            test=int(fields["test"]),
+            shape=tuple(int(size) for size in fields["shape"]),
+            checksum=str(fields["checksum"]),
+            source=str(fields["source"]),
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MnemonError(f"{path} is damaged or of another version; mend it with {mend(name)}.") from error
+
+
+def read(name: str, *, expected: str) -> Content:
+    """The stored arrays, if their checksum is `expected`."""
+    path = data_file(name)
+    content = _read_arrays(path, name, expected)
+    found = checksum(content)
+    if found != expected:
+        raise MnemonError(
+            f"{path} was altered: expected content SHA-256 {expected}, found {found}; mend it with {mend(name)}."
+        )
+    return content
+
+
+def _read_arrays(path: Path, name: str, expected: str) -> Content:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        arrays = load_file(path)
+    except FileNotFoundError as error:
+        raise MnemonError(f"{path} is missing; mend it with {mend(name)}.") from error
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise MnemonError(
+            f"{path} cannot be read, it is truncated or damaged: expected content SHA-256 {expected}, "
+            f"found {path.stat().st_size} unreadable bytes; mend it with {mend(name)}."
+        ) from error
+    fits = arrays.keys() == ARRAYS.keys() and all(
+        arrays[key].dtype == dtype and arrays[key].ndim == ndim for key, (dtype, ndim) in ARRAYS.items()
+    )
+    if not fits:
+        raise MnemonError(
+            f"{path} was altered: expected content SHA-256 {expected}, found other arrays; mend it with {mend(name)}."
+        )
+    return Content(**arrays)

@@ -1,0 +1,68 @@
+"""Randomness as a function of (seed, purpose, position): the same numbers on every device, with no state to save.
+
+Each purpose owns an endless table of 64-bit words, the raw output of NumPy's counter-based Philox generator; a draw names
+its place in the table. So a step's draws can be made ahead of time, in blocks of any size, and a run that is resumed at
+step t reads exactly the words it would have read. (NumPy promises Philox's raw words across versions, but not the
+algorithms of its Generator; shuffles and integers are therefore made here.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.errors import MnemonError
+
+# One table per purpose. Append only: a changed number would change every result.
+PURPOSES = {
+    "pool": 0,  # which training images a run uses, which validate
+    "class order": 1,
+    "stream order": 2,
+    "smooth class": 3,
+    "network": 4,
+    "head": 5,
+    "proxies": 6,
+    "replay": 7,
+    "write": 8,
+}
+
+
+def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]:
+    """Words start … start+count−1 of the table (seed, purpose)."""
+    if not 0 <= seed < 2**63:
+        raise MnemonError(f"a seed is an integer from 0 to 2^63 - 1, not {seed}.")
+    block, skip = divmod(start, 4)  # Philox makes four words per counter value
+    philox = np.random.Philox(key=[seed, PURPOSES[purpose]], counter=[block, 0, 0, 0])
+    return np.asarray(philox.random_raw(skip + count))[skip:]
+
+
+def uniform(seed: int, purpose: str, start: int, count: int) -> NDArray[np.float64]:
+    """Numbers in [0, 1), 53 bits each."""
+    return np.asarray((words(seed, purpose, start, count) >> np.uint64(11)) * 2.0**-53)
+
+
+def normal(seed: int, purpose: str, start: int, count: int) -> NDArray[np.float64]:
+    """Standard normal numbers (Box-Muller); each takes two words, so `start` counts pairs."""
+    u = uniform(seed, purpose, 2 * start, 2 * count).reshape(count, 2)
+    return np.asarray(np.sqrt(-2 * np.log1p(-u[:, 0])) * np.cos(2 * np.pi * u[:, 1]))
+
+
+def permutation(seed: int, purpose: str, start: int, count: int) -> NDArray[np.int64]:
+    """A shuffle of 0 … count−1: the order of `count` random keys."""
+    return np.argsort(words(seed, purpose, start, count), kind="stable").astype(np.int64)
+
+
+def distinct(u: NDArray[np.float64], below: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row s of the result: u.shape[1] different integers from 0 … below[s]−1, uniformly; u in [0, 1) is [S, r].
+
+    Draw i picks one of the below−i numbers not taken yet, by rank; stepping over the taken ones in rising order turns the
+    rank into the number.
+    """
+    steps, r = u.shape
+    taken = np.empty((steps, r), np.int64)
+    for i in range(r):
+        pick = np.floor(u[:, i] * (below - i)).astype(np.int64)
+        for earlier in np.sort(taken[:, :i], axis=1).T:
+            pick += pick >= earlier
+        taken[:, i] = pick
+    return taken

@@ -1,0 +1,1 @@
+"""Experiments: one run, many runs in one folder, what is measured and what is recorded."""

@@ -1,0 +1,61 @@
+"""Metrics of the accuracy matrix a[k, j]: percent correct on task j's test set after task k; nan where not learned yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mnemon.errors import MnemonError
+
+
+def average_accuracy(a: ArrayLike) -> float:
+    """A_T = 1/T Σ_j a[T, j]: the mean over tasks after the last one."""
+    return float(np.mean(_matrix(a)[-1]))
+
+
+def average_forgetting(a: ArrayLike) -> float:
+    """F_T = 1/(T−1) Σ_{j<T} ( max_{l ≤ T−1} a[l, j] − a[T, j] ); nan for fewer than two evaluated tasks.
+
+    As the paper defines it: the last row takes no part in the maximum (so forgetting can be negative), and the last
+    task no part in the mean.
+    """
+    matrix = _matrix(a)
+    if len(matrix) < 2:
+        return math.nan
+    best = np.nan_to_num(matrix[:-1, :-1], nan=0.0).max(0)  # tasks not learned yet count as 0
+    return float(np.mean(best - matrix[-1, :-1]))
+
+
+def anytime_accuracy(a: ArrayLike) -> float:
+    """1/T Σ_k 1/k Σ_{j ≤ k} a[k, j]: the mean of the accuracy curve, over the tasks learned at each point."""
+    return float(np.mean(np.nanmean(_matrix(a), axis=1)))
+
+
+def learning_accuracy(a: ArrayLike) -> float:
+    """1/T Σ_j a[j, j]: how well each task is known right after it was learned; nan unless every task was evaluated."""
+    matrix = _matrix(a)
+    return float(np.mean(np.diagonal(matrix))) if matrix.shape[0] == matrix.shape[1] else math.nan
+
+
+def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
+    """(mean, half-width) of the 95 % interval of the mean: t_{0.975, n−1} · s / √n, s with n − 1."""
+    from scipy.special import stdtrit  # the t-quantile; not loaded before it is needed
+
+    x = np.asarray(values, float)
+    if x.ndim != 1 or len(x) < 2:
+        raise MnemonError(f"a confidence interval needs at least two runs, not {x.size}.")
+    if not np.isfinite(x).all():
+        raise MnemonError("a confidence interval needs finite values.")
+    return float(x.mean()), float(stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / math.sqrt(len(x)))
+
+
+def _matrix(a: ArrayLike) -> NDArray[np.float64]:
+    matrix = np.array(a, float)  # None (a record's null) becomes nan
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise MnemonError(f"an accuracy matrix has two dimensions [k, j], not the shape {matrix.shape}.")
+    if not np.isfinite(matrix[-1]).all():
+        raise MnemonError("the last row of an accuracy matrix holds the accuracy on every task.")
+    return matrix

@@ -1,0 +1,75 @@
+"""What a person sees while runs are under way: a bar over runs, one over steps, the accuracy so far, a line per run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from mnemon.experiments.records import Record
+from mnemon.experiments.spec import Spec
+
+
+class Progress:
+    """Bars on a terminal; elsewhere one line for each finished run. All of it on stderr, so stdout stays the result."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self.bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=quiet or not self.console.is_terminal,
+            transient=True,
+            refresh_per_second=8,
+        )
+        self.runs: TaskID | None = None
+        self.steps: TaskID | None = None
+
+    @contextlib.contextmanager
+    def over(self, runs: int) -> Iterator[None]:
+        with self.bars:
+            self.runs = self.bars.add_task("runs", total=runs, note="")
+            self.steps = self.bars.add_task("", total=None, note="", visible=False)
+            yield
+
+    def start(self, spec: Spec, position: int, total: int) -> None:
+        if self.steps is not None:
+            name = f"{spec.method} seed {spec.seed}"
+            self.bars.reset(self.steps, total=total, completed=position, description=name, note="", visible=True)
+        if position:
+            self.say(f"{spec.method} on {spec.stream}, seed {spec.seed}: going on at step {position} of {total}")
+
+    def step(self, position: int, total: int) -> None:
+        if self.steps is not None and not self.bars.disable:
+            self.bars.update(self.steps, completed=position)
+
+    def accuracy(self, by_classifier: dict[str, list[float | None]]) -> None:
+        """The running accuracy: the mean over the tasks learned so far."""
+        if self.steps is None:
+            return
+        notes = []
+        for name, values in by_classifier.items():
+            known = [v for v in values if v is not None]
+            notes.append(f"{name} {sum(known) / len(known):.1f} %")
+        self.bars.update(self.steps, note="accuracy so far: " + ", ".join(notes))
+
+    def finished(self, records: list[Record]) -> None:
+        for r in records:
+            forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
+            self.say(
+                f"{r['method']} + {r['classifier']} on {r['stream']}, seed {r['seed']}: "
+                f"accuracy {r['average_accuracy']:.2f}{forgetting} ({sum(r['seconds'].values()):.1f} s)"
+            )
+        if self.runs is not None:
+            self.bars.advance(self.runs)
+
+    def say(self, line: str) -> None:
+        self.console.print(line, markup=False)

@@ -1,0 +1,110 @@
+"""The paper's protocol by stream name: which samples train, validate and test, in which order, with which memory.
+
+A stream is named KIND-DATASET[-TASKS]: split-mnist, split-cifar100-20, smooth-cifar10, split-birds-4 …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon import data, draws, streams
+from mnemon.errors import MnemonError, unknown
+
+
+class Rules(NamedTuple):
+    """What the paper fixes for a dataset (METHODS: Table 5 and 6 of the paper)."""
+
+    tasks: int = 0  # default number of Split tasks; 0: two classes each, ten tasks from a hundred classes on
+    train: int = 0  # training samples per class drawn for each run; 0: all that do not validate
+    valid: float = 0.05  # share of the training samples that validate (their number per class, where `train` is set)
+    smooth: int = 0  # Smooth: mean number of samples of one class, n0; 0: 5/6 of the smallest class
+    memory: int = 1000
+    backbone: str = "auto"
+
+
+RULES = {
+    "digits": Rules(tasks=5, valid=0.125, memory=200, backbone="mlp"),
+    "mnist": Rules(tasks=5, train=500, valid=1000, memory=500, backbone="mlp"),
+    "cifar10": Rules(tasks=5, smooth=500),
+    "cifar100": Rules(tasks=10, smooth=400),
+    "mini_imagenet": Rules(tasks=10, smooth=400),
+}
+
+# The paper's streams, and the demo's; `parse` takes any dataset and number of tasks.
+NAMES = (
+    "split-digits",
+    "split-mnist",
+    "split-cifar10",
+    "split-cifar100-10",
+    "split-cifar100-20",
+    "split-mini_imagenet-10",
+    "split-mini_imagenet-20",
+    "smooth-digits",
+    "smooth-cifar10",
+    "smooth-cifar100",
+    "smooth-mini_imagenet",
+)
+
+
+@dataclass(frozen=True)
+class StreamName:
+    """A stream's name, taken apart."""
+
+    kind: str
+    dataset: str
+    tasks: int  # 0: the dataset's default
+
+    @property
+    def rules(self) -> Rules:
+        return RULES.get(self.dataset, Rules())
+
+
+def parse(name: str) -> StreamName:
+    """Take a stream's name apart, or suggest the nearest one."""
+    kind, _, rest = name.partition("-")
+    dataset, _, tasks = rest.partition("-")
+    if kind not in ("split", "smooth") or dataset not in data.names() or not (tasks == "" or tasks.isdecimal()):
+        more = [f"{kind}-{dataset}" for kind in ("split", "smooth") for dataset in data.names()]
+        raise unknown("stream", name, {*NAMES, *more})
+    if kind == "smooth" and tasks:
+        raise MnemonError(f"a Smooth stream has no tasks: use smooth-{dataset}.")
+    return StreamName(kind, dataset, int(tasks or 0))
+
+
+class Pools(NamedTuple):
+    """Indices into the training samples."""
+
+    train: NDArray[np.int64]
+    valid: NDArray[np.int64]
+
+
+def pools(labels: NDArray[np.int64], rules: Rules, seed: int) -> Pools:
+    """Deal each class's samples to training and validation at random; both rising, so order comes from the stream alone."""
+    shuffled = draws.permutation(seed, "pool", 0, len(labels))
+    train, valid = [], []
+    for c in np.unique(labels):
+        mine = shuffled[labels[shuffled] == c]
+        if rules.train:
+            n_valid, n_train = int(rules.valid), rules.train
+        else:
+            n_valid = round(len(mine) * rules.valid)
+            n_train = len(mine) - n_valid
+        valid.append(mine[:n_valid])
+        train.append(mine[n_valid : n_valid + n_train])
+    return Pools(np.sort(np.concatenate(train)), np.sort(np.concatenate(valid)))
+
+
+def make(name: StreamName, labels: NDArray[np.int64], seed: int, order: str) -> streams.Stream:
+    """The stream over a training pool with these labels."""
+    classes, counts = np.unique(labels, return_counts=True)
+    if name.kind == "smooth":
+        if order != "natural":
+            raise MnemonError("a Smooth stream has its classes in natural order.")
+        n0 = name.rules.smooth or int(counts.min()) * 5 // 6
+        return streams.smooth(labels, length=n0 * len(classes), seed=seed)
+    tasks = name.tasks or name.rules.tasks or (10 if len(classes) >= 100 else max(1, len(classes) // 2))
+    return streams.split(labels, tasks=tasks, seed=seed, order=order)

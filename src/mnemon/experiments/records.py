@@ -1,0 +1,54 @@
+"""Records: one JSON line for each finished run and classifier in OUT/records.jsonl. A line once written stays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from mnemon.errors import MnemonError
+
+Record = dict[str, Any]
+NAME = "records.jsonl"
+
+
+def read(folder: Path) -> list[Record]:
+    """All records of a folder, in the order they were finished; [] if there are none."""
+    path = Path(folder) / NAME
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found = []
+    for number, line in enumerate(text[: _whole(text)].splitlines(), 1):
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict) or "run" not in record:
+                raise ValueError
+        except ValueError:
+            raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.") from None
+        found.append(record)
+    return found
+
+
+def append(folder: Path, records: Iterable[Record]) -> None:
+    """Add records that are not there yet; safe against a kill at any moment and against other processes."""
+    path = Path(folder) / NAME
+    with FileLock(path.with_suffix(".lock")):
+        there = {(old["run"], old["classifier"]) for old in read(folder)}
+        new = [r for r in records if (r["run"], r["classifier"]) not in there]
+        with open(path, "ab") as file:
+            text = path.read_bytes()
+            file.truncate(_whole(text))  # a line that a kill cut short was never acknowledged
+            file.write(b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in new))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _whole(text: bytes) -> int:
+    """The length of the part that consists of whole lines."""
+    return text.rfind(b"\n") + 1

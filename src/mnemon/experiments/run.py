@@ -1,0 +1,249 @@
+"""One run: a method on one stream with one seed, evaluated at the end of each task; it can stop and go on at any step."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from mnemon import data, streams
+from mnemon.errors import MnemonError
+from mnemon.experiments import protocol
+from mnemon.learning.backbones import Backbone
+from mnemon.learning.build import Choice
+from mnemon.learning.learner import BLOCK, Inputs, Learner
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one run works on: samples on the device, their order, and the sets it is tested on."""
+
+    name: str
+    stream: streams.Stream  # indices point into x
+    x: Tensor
+    y: NDArray[Any]  # labels of x
+    x_test: Tensor
+    y_test: NDArray[Any]
+    tested: tuple[tuple[Any, ...], ...]  # the labels of each evaluated task
+    inputs: Inputs
+    backbone: Backbone
+    data: dict[str, str]  # name and checksum of the dataset
+
+
+def named_task(
+    stream: str, seed: int, *, epochs: int, split: str = "test", order: str = "natural", device: torch.device
+) -> Task:
+    """The paper's protocol for a stream's name; `epochs` above 0 shuffles the same samples (i.i.d.)."""
+    name = protocol.parse(stream)
+    dataset = _resident(name.dataset, device)
+    labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
+    pools = protocol.pools(labels, name.rules, seed)
+    made = protocol.make(name, labels[pools.train], seed, order)
+    base = streams.Stream(made.kind, pools.train[made.indices], made.boundaries, made.tasks)
+    if split == "test":
+        x_test, y_test = dataset.x_test, dataset.y_test.numpy()
+    elif split == "valid":
+        x_test, y_test = dataset.x_train[pools.valid], labels[pools.valid]
+    else:
+        raise MnemonError(f"a run is evaluated on its 'test' or its 'valid' split, not on {split!r}.")
+    return Task(
+        name=stream,
+        stream=shuffled(base, labels, epochs, seed),
+        x=dataset.x_train,
+        y=labels,
+        x_test=x_test,
+        y_test=y_test,
+        tested=base.tasks,
+        inputs=Inputs(tuple(dataset.x_train.shape[1:]), dataset.x_train.dtype, dataset.mean, dataset.std),
+        backbone=name.rules.backbone,
+        data={"name": dataset.name, "checksum": dataset.checksum},
+    )
+
+
+@lru_cache(maxsize=1)
+def _resident(name: str, device: torch.device) -> data.Dataset:
+    """A dataset read, verified and moved to the device once for all runs of a process."""
+    dataset = data.load(name)
+    return replace(dataset, x_train=dataset.x_train.to(device), x_test=dataset.x_test.to(device))
+
+
+def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int) -> streams.Stream:
+    """The same samples i.i.d., for the methods that want that; other methods get the stream as it is."""
+    if epochs == 0:
+        return base
+    made = streams.iid(labels[base.indices], epochs=epochs, seed=seed)
+    return streams.Stream(made.kind, base.indices[made.indices], made.boundaries, made.tasks)
+
+
+def array_task(
+    stream: streams.Stream, arrays: tuple[ArrayLike, ...], seed: int, *, epochs: int, device: torch.device
+) -> Task:
+    """A stream object over the caller's own arrays (x, y, x_test, y_test)."""
+    if len(arrays) != 4:
+        raise MnemonError("data is a tuple of four arrays: x, y, x_test, y_test.")
+    x, x_test = samples(arrays[0], "x"), samples(arrays[2], "x_test")
+    y, y_test = np.asarray(arrays[1]), np.asarray(arrays[3])
+    for images, labels, what in ((x, y, "x and y"), (x_test, y_test, "x_test and y_test")):
+        if labels.ndim != 1 or len(images) != len(labels):
+            raise MnemonError(f"{what} must have one label a sample, not {len(images)} samples and labels {labels.shape}.")
+    if x.shape[1:] != x_test.shape[1:] or x.dtype != x_test.dtype:
+        raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
+    if len(stream.indices) and int(stream.indices.max()) >= len(x):
+        raise MnemonError(f"the stream points to sample {int(stream.indices.max())}, but x has only {len(x)}.")
+    for number, labels in enumerate(stream.tasks, 1):
+        for label in labels:
+            if not (y_test == label).any():
+                raise MnemonError(f"class {label!r} of task {number} is empty: x_test has no sample of it.")
+    pixels = Inputs(tuple(x.shape[1:]), x.dtype) if x.dtype == torch.uint8 else Inputs(tuple(x.shape[1:]), x.dtype, 0, 1)
+    return Task(
+        name=stream.kind,
+        stream=shuffled(stream, y, epochs, seed),
+        x=x.to(device),
+        y=y,
+        x_test=x_test.to(device),
+        y_test=y_test,
+        tested=stream.tasks,
+        inputs=pixels,
+        backbone="auto",
+        data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test)},
+    )
+
+
+def samples(array: ArrayLike, what: str) -> Tensor:
+    """The caller's samples as uint8 or float32; ragged, empty and not finite ones are refused."""
+    try:
+        a = array if isinstance(array, Tensor) else np.asarray(array)
+        x = torch.as_tensor(a)
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
+    if x.ndim < 2 or len(x) == 0 or x.numel() == 0:
+        raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {tuple(x.shape)}.")
+    if x.dtype == torch.uint8:
+        return x
+    x = x.to(torch.float32)
+    bad = ~torch.isfinite(x).flatten(1).all(1)
+    if bad.any():
+        raise MnemonError(f"{what} has a value that is not finite (NaN or infinite) in sample {int(bad.nonzero()[0])}.")
+    return x
+
+
+def _checksum(*arrays: Tensor | NDArray[Any]) -> str:
+    """SHA-256 of the caller's arrays, so that a record says what it was made from."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        a = array.numpy() if isinstance(array, Tensor) else array.astype(str)  # labels may be of any type
+        digest.update(f"{a.dtype.str} {a.shape}\n".encode() + a.tobytes())
+    return digest.hexdigest()
+
+
+def _what(x: Tensor) -> str:
+    return f"samples of shape {tuple(x.shape[1:])} and type {str(x.dtype).removeprefix('torch.')}"
+
+
+class Run:
+    """The progress of one run. `position` counts the batches learned; `rows` holds one entry per evaluation."""
+
+    def __init__(self, choice: Choice, task: Task, *, seed: int, device: torch.device) -> None:
+        self.choice, self.task, self.seed = choice, task, seed
+        self.batches, self.ends = task.stream.batches(choice.method.batch_size)
+        self.position = 0
+        self.rows: list[dict[str, Any]] = []
+        self.confusion: dict[str, list[list[int]]] = {}
+        self.seconds = {"train": 0.0, "evaluate": 0.0}
+        self.learner = Learner(
+            choice.method, choice.objective, task.inputs, backbone=task.backbone, seed=seed, device=device
+        )
+        # Class indices in the order of first arrival, as the learner counts them.
+        arrived, first = np.unique(task.y[task.stream.indices], return_index=True)
+        self.classes = arrived[np.argsort(first)]
+        self.learner.grow(len(self.classes))
+        self.y = torch.from_numpy(self._index(task.y)).to(device)
+        self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
+
+    def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Labels → class indices; −1 for one that never arrives."""
+        order = np.argsort(self.classes)
+        place = np.searchsorted(self.classes[order], labels).clip(max=len(order) - 1)
+        return np.where(self.classes[order][place] == labels, order[place], -1).astype(np.int64)
+
+    @property
+    def finished(self) -> bool:
+        return len(self.rows) == len(self.ends)
+
+    def advance(self, proceed: Callable[[], bool] = lambda: True) -> None:
+        """Learn to the end of the current task and evaluate there, or until `proceed` (asked after each step) says no."""
+        end = self.ends[len(self.rows)]
+        while self.position < end:
+            start = time.perf_counter()
+            block = self.batches[self.position : min(self.position + BLOCK, end)]
+            learned = self.learner.learn(self.task.x, self.y, block, proceed)
+            self.position += learned
+            self.learner.check()
+            self.seconds["train"] += time.perf_counter() - start
+            if learned < len(block):
+                return
+        start = time.perf_counter()
+        self.rows.append(self._evaluate(len(self.rows) + 1))
+        self.seconds["evaluate"] += time.perf_counter() - start
+
+    def _evaluate(self, learned: int) -> dict[str, Any]:
+        """Test on the tasks learned so far (all of them where the stream has no tasks of its own)."""
+        tested = self.task.tested
+        known = tested[:learned] if len(self.ends) == len(tested) else tested
+        masks = [torch.from_numpy(np.isin(self.task.y_test, labels)).to(self.y_test.device) for labels in known]
+        chosen = torch.stack(masks).any(0)
+        x, y = self.task.x_test[chosen], self.y_test[chosen]
+        columns = [torch.from_numpy(self._index(np.array(labels))).to(y.device) for labels in known]
+        row: dict[str, Any] = {}
+        for classifier, scores in zip(
+            self.choice.classifiers, self.learner.scores(x, self.choice.classifiers), strict=True
+        ):
+            predicted = scores.argmax(1)
+            right = predicted == y
+            row[classifier.name] = {
+                "accuracy": [100 * right[mask[chosen]].double().mean().item() for mask in masks]
+                + [None] * (len(tested) - len(known)),
+                "scores": [_finite_mean(scores[:, own]) for own in columns] + [None] * (len(tested) - len(known)),
+            }
+            if learned == len(self.ends):
+                self.confusion[classifier.name] = self._confusion(y, predicted)
+        return row
+
+    def _confusion(self, y: Tensor, predicted: Tensor) -> list[list[int]]:
+        """Counts [true label, predicted label], labels in sorted order."""
+        n = len(self.classes)
+        place = torch.from_numpy(np.argsort(np.argsort(self.classes))).to(y.device)
+        counts = torch.bincount(place[y] * n + place[predicted], minlength=n * n)
+        return counts.reshape(n, n).tolist()  # type: ignore[no-any-return]
+
+    # --- state
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain values from which `restore` goes on bit for bit."""
+        return self.learner.state(), {
+            "position": self.position,
+            "steps": self.learner.steps,
+            "samples": self.learner.samples,
+            "rows": self.rows,
+            "confusion": self.confusion,
+            "seconds": self.seconds,
+        }
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
+        self.position, self.rows = values["position"], values["rows"]
+        self.confusion, self.seconds = values["confusion"], values["seconds"]
+
+
+def _finite_mean(scores: Tensor) -> float | None:
+    """The mean score; None where a class could not be predicted at all."""
+    mean = scores.double().mean().item()
+    return mean if np.isfinite(mean) else None

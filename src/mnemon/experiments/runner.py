@@ -1,0 +1,286 @@
+"""Runs in a folder: resumed where they stopped, never repeated once finished, shared by any number of processes.
+
+    OUT/records.jsonl            one line for each finished run and classifier
+    OUT/details/RUN.json         average scores and confusion matrices, for the report
+    OUT/checkpoints/RUN/         of the runs under way; removed when the record is written
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from numpy.typing import ArrayLike
+
+import mnemon
+from mnemon import checkpoint, streams
+from mnemon.errors import MnemonError
+from mnemon.experiments import metrics, records
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.records import Record
+from mnemon.experiments.run import Run, Task, array_task, named_task
+from mnemon.experiments.signals import Stopped, watched
+from mnemon.experiments.spec import Spec
+from mnemon.learning.build import Choice, choose
+
+
+def run(
+    method: str,
+    stream: str | streams.Stream,
+    *,
+    seed: int = 0,
+    data: tuple[ArrayLike, ...] | None = None,
+    loss: str | None = None,
+    classifier: str | None = None,
+    split: str = "test",
+    order: str = "natural",
+    device: str = "auto",
+    **options: Any,
+) -> Record:
+    """Run a method on a stream and return its record; nothing is written.
+
+    `stream` is a name ("split-mnist") or a stream object over your own data=(x, y, x_test, y_test). Options are the
+    hyper-parameters of the method and its loss: lr, gamma, memory_size …
+    """
+    where = choose_device(device)
+    classifiers = (classifier,) if classifier else ()
+    if isinstance(stream, streams.Stream):
+        if data is None:
+            raise MnemonError("a stream object needs data=(x, y, x_test, y_test).")
+        if split != "test":
+            raise MnemonError("your own arrays are evaluated on x_test; there is no validation split.")
+        choice = choose(method, loss, classifiers, options)
+        task = array_task(stream, data, seed, epochs=choice.method.epochs, device=where)
+        spec = Spec(method, task.name, seed, loss, classifiers, split, order, options)
+    else:
+        if data is not None:
+            raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
+        spec = Spec(method, stream, seed, loss, classifiers, split, order, options)
+        choice = spec.choice()
+        task = _task(spec, choice, where)
+    going = Run(choice, task, seed=seed, device=where)
+    while not going.finished:
+        going.advance()
+    return _records(going, spec, where)[0]
+
+
+def run_all(
+    specs: Sequence[Spec],
+    out: Path,
+    *,
+    device: str = "auto",
+    checkpoint_every: float = 30.0,
+    progress: Progress | None = None,
+) -> list[Record]:
+    """Run all specs in the folder `out` and return their records, those finished earlier included, in that order.
+
+    A spec another process is working on is left to it, and waited for at the end. SIGINT and SIGTERM save and raise
+    `Stopped`.
+    """
+    where = choose_device(device)
+    choices = [spec.choice() for spec in specs]  # every mistake is found before anything is written
+    show = progress or Progress(quiet=True)
+    _make_folder(out)
+    results: dict[int, list[Record]] = {}
+    with watched() as stop, show.over(len(specs)):
+        waiting = list(range(len(specs)))
+        patient = False  # first take what nobody else works on, then wait for the others
+        while waiting:
+            left = []
+            for i in waiting:
+                spec, choice = specs[i], choices[i]
+                task = _task(spec, choice, where)
+                key = spec.key(choice, task.data["checksum"], _device_name(where))
+                names = [c.name for c in choice.classifiers]
+                found = _finished(out, key, names)
+                if found is None:
+                    lock = FileLock(out / "checkpoints" / f"{key}.lock")
+                    if patient:
+                        show.say(f"waiting for another process that runs {key}")
+                    try:
+                        with lock.acquire(timeout=0 if not patient else -1, poll_interval=0.2):
+                            found = _finished(out, key, names)  # it may have been finished in between
+                            if found is None:
+                                found = _one(spec, choice, task, out, key, where, checkpoint_every, show, stop)
+                    except Timeout:
+                        left.append(i)
+                        continue
+                results[i] = found
+                show.finished(found)
+            waiting, patient = left, True
+    return [record for i in range(len(specs)) for record in results[i]]
+
+
+def _one(
+    spec: Spec,
+    choice: Choice,
+    task: Task,
+    out: Path,
+    key: str,
+    where: torch.device,
+    checkpoint_every: float,
+    show: Progress,
+    stop: Callable[[], int],
+) -> list[Record]:
+    """One run to its end, from its newest checkpoint on."""
+    going = Run(choice, task, seed=spec.seed, device=where)
+    folder = out / "checkpoints" / ("+".join([key, *sorted(c.name for c in choice.classifiers)]))
+    if saved := checkpoint.load(folder, show.say):
+        going.restore(saved.tensors, saved.values)
+    next_save = time.monotonic() + checkpoint_every
+
+    def proceed() -> bool:
+        show.step(going.learner.steps, going.batches.shape[0])
+        return not stop() and time.monotonic() < next_save
+
+    show.start(spec, going.position, going.batches.shape[0])
+    while not going.finished:
+        going.advance(proceed)
+        if going.rows:
+            show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
+        if stop() or time.monotonic() >= next_save:
+            going.learner.check()
+            tensors, values = going.state()
+            checkpoint.save(folder, going.position * 2 + len(going.rows), tensors, values)
+            next_save = time.monotonic() + checkpoint_every
+        if stop():
+            raise Stopped(stop())
+
+    made = _records(going, spec, where, key)
+    try:
+        checkpoint.write_atomically(out / "details" / f"{key}.json", json.dumps(_details(going)).encode())
+        records.append(out, made)
+    except OSError as error:
+        raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
+    shutil.rmtree(folder, ignore_errors=True)
+    return made
+
+
+def _task(spec: Spec, choice: Choice, device: torch.device) -> Task:
+    return named_task(
+        spec.stream, spec.seed, epochs=choice.method.epochs, split=spec.split, order=spec.order, device=device
+    )
+
+
+def _finished(out: Path, key: str, classifiers: list[str]) -> list[Record] | None:
+    """The records of a run if all of its classifiers are there."""
+    found = {r["classifier"]: r for r in records.read(out) if r["run"] == key}
+    return [found[name] for name in classifiers] if found.keys() >= set(classifiers) else None
+
+
+def _records(going: Run, spec: Spec, device: torch.device, key: str | None = None) -> list[Record]:
+    """One record for each classifier of a finished run."""
+    choice, task = going.choice, going.task
+    options = choice.options()
+    labels, counts = np.unique(task.y[task.stream.indices], return_counts=True)
+    shared = {
+        "loss": choice.objective.name,
+        "memory_size": going.learner.memory.size,
+        "divisor": options.get("divisor"),
+        "order": spec.order,
+        "split": spec.split,
+        "cell": spec.cell,
+    }
+    made = []
+    for classifier in choice.classifiers:
+        matrix = [row[classifier.name]["accuracy"] for row in going.rows]
+        made.append(
+            {
+                "method": spec.method,
+                "stream": task.name,
+                "seed": spec.seed,
+                **shared,
+                "classifier": classifier.name,
+                "average_accuracy": metrics.average_accuracy(matrix),
+                "average_forgetting": _null(metrics.average_forgetting(matrix)),
+                "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
+                "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
+                "accuracy_matrix": matrix,
+                "options": options,
+                "protocol": {
+                    "kind": task.stream.kind,
+                    "tasks": [list(labels) for labels in task.stream.tasks],
+                    "boundaries": list(task.stream.boundaries),
+                    "tested": [list(labels) for labels in task.tested],
+                    "class_counts": [[label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)],
+                    "samples": len(task.stream.indices),
+                    "batches": len(going.batches),
+                    "passes": choice.method.epochs or 1,
+                    "augmentation": "none",
+                    "memory": "reservoir" if choice.method.replays else "none",
+                    "forward": "joint",
+                    "backbone": type(going.learner.net.backbone).__name__,
+                    "parameters": going.learner.parameter_count(),
+                },
+                "seconds": {name: round(seconds, 3) for name, seconds in going.seconds.items()},
+                "device": _device_name(device),
+                "threads": torch.get_num_threads(),
+                "versions": {
+                    "mnemon": mnemon.__version__,
+                    "python": platform.python_version(),
+                    "torch": str(torch.__version__),
+                    "numpy": np.__version__,
+                },
+                "data": task.data,
+                "run": key or spec.key(choice, task.data["checksum"], _device_name(device)),
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+        )
+    return made
+
+
+def _details(going: Run) -> dict[str, Any]:
+    """What the report draws beyond the record."""
+    return {
+        "labels": np.sort(going.classes).tolist(),
+        "classifiers": {
+            c.name: {
+                "average_scores": [row[c.name]["scores"] for row in going.rows],
+                "confusion": going.confusion[c.name],
+            }
+            for c in going.choice.classifiers
+        },
+    }
+
+
+def _null(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+@lru_cache
+def choose_device(name: str) -> torch.device:
+    """auto: the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise MnemonError(f"the device {name!r} is not there; use cpu, cuda or auto.") from None
+    return device
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        for folder in (out, out / "checkpoints", out / "details"):
+            folder.mkdir(parents=True, exist_ok=True)
+        probe = out / "checkpoints" / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise MnemonError(f"the output folder {out} cannot be written ({error.strerror}).") from None

@@ -1,0 +1,39 @@
+"""SIGINT and SIGTERM as a wish to stop at the next step, with everything saved."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+
+class Stopped(Exception):
+    """A signal came, and everything is saved."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Callable[[], int]]:
+    """Within, a signal only leaves its number (0: none came); a second one of the kind acts as usual."""
+    came = [0]
+    old: dict[int, Any] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came[0] = number
+        signal.signal(number, old[number])
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            old[number] = signal.signal(number, note)
+    except ValueError:  # not in the main thread: signals are somebody else's business
+        old.clear()
+    try:
+        yield lambda: came[0]
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,51 @@
+"""What is asked for: one run, fully named. The same spec is the same run, today and in a folder made last week."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from mnemon.experiments import protocol
+from mnemon.learning.build import Choice, choose
+from mnemon.learning.methods import method as method_named
+from mnemon.paper.recipes import recipe
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A method on a named stream with a seed. Options left out come from the recipe of the cell, then the defaults."""
+
+    method: str
+    stream: str
+    seed: int = 0
+    loss: str | None = None
+    classifiers: tuple[str, ...] = ()  # empty: the method's own
+    split: str = "test"
+    order: str = "natural"
+    options: dict[str, Any] = field(default_factory=dict)
+    cell: str | None = None
+
+    def choice(self) -> Choice:
+        """The method, loss and classifiers with every hyper-parameter filled in."""
+        name = protocol.parse(self.stream)
+        loss = self.loss or method_named(self.method).default_objective
+        given = {"memory_size": name.rules.memory} | recipe(loss, name.kind, name.dataset) | self.options
+        return choose(self.method, self.loss, self.classifiers, given)
+
+    def key(self, choice: Choice, data_checksum: str, device: str) -> str:
+        """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
+        identity = {
+            "method": self.method,
+            "stream": self.stream,
+            "seed": self.seed,
+            "loss": choice.objective.name,
+            "split": self.split,
+            "order": self.order,
+            "options": choice.options(),
+            "data": data_checksum,
+            "device": device,
+        }
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        return f"{self.method}-{self.stream}-s{self.seed}-{digest[:10]}"

@@ -1,0 +1,1 @@
+"""The learner and its parts: memory, losses, classifiers, networks, the step, and the methods."""

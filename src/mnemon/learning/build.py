@@ -1,0 +1,70 @@
+"""From names to a method, its loss and its classifiers; combinations that make no sense are refused with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mnemon.errors import MnemonError, unknown
+from mnemon.learning import options
+from mnemon.learning.classifiers import CLASSIFIERS, Classifier
+from mnemon.learning.method import Method
+from mnemon.learning.methods import method as method_named
+from mnemon.learning.objectives import OBJECTIVES, Objective
+
+
+class Choice(NamedTuple):
+    """A filled-in choice on the seams."""
+
+    method: Method
+    objective: Objective
+    classifiers: list[Classifier]
+
+    def options(self) -> dict[str, Any]:
+        """Every hyper-parameter, as a record states them."""
+        return dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
+
+
+def choose(
+    method: str,
+    loss: str | None = None,
+    classifiers: Sequence[str] | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Choice:
+    """The method with its own loss and classifier unless others are named; `given` are hyper-parameters by name."""
+    kind = method_named(method)
+    loss = loss or kind.default_objective
+    if loss not in OBJECTIVES:
+        raise unknown("loss", loss, OBJECTIVES)
+    objective_kind = OBJECTIVES[loss]
+    default = kind.default_classifier
+    if CLASSIFIERS[default].needs not in ("memory", objective_kind.trains):  # ER trained with MS has no softmax head
+        default = "ncm"
+    chosen = [_classifier(name, kind, objective_kind) for name in (classifiers or [default])]
+
+    given = dict(given or {})
+    mine = {f.name for f in dataclasses.fields(kind)}
+    its = {f.name for f in dataclasses.fields(objective_kind)}
+    for name in given:
+        if name not in mine | its:
+            raise MnemonError(f"{method} with the loss {loss} has no option {name!r}; it has {', '.join(sorted(mine | its))}.")
+    built = kind(**{k: v for k, v in given.items() if k in mine})
+    objective = objective_kind(**{k: v for k, v in given.items() if k in its})
+    options.check(built)
+    options.check(objective)
+    if built.replays and built.memory_size == 0:
+        raise MnemonError(f"{method} replays from its memory, so memory_size must be at least 1.")
+    return Choice(built, objective, chosen)
+
+
+def _classifier(name: str, method: type[Method], objective: type[Objective]) -> Classifier:
+    if name not in CLASSIFIERS:
+        raise unknown("classifier", name, CLASSIFIERS)
+    classifier = CLASSIFIERS[name]
+    if classifier.needs == "memory" and not method.replays:
+        raise MnemonError(f"{name} takes its class means from the memory, and {method.name} keeps none.")
+    if classifier.needs in ("head", "proxies") and classifier.needs != objective.trains:
+        what = {"head": "softmax head", "proxies": "proxies"}
+        raise MnemonError(f"{name} needs {what[classifier.needs]}, which the loss {objective.name} does not train.")
+    return classifier

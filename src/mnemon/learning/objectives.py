@@ -1,0 +1,105 @@
+"""The losses by name, each with its hyper-parameters: what is minimised over the new and the replayed samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mnemon.learning.losses import DIVISORS, multi_similarity, only_seen, proxy_logits, unit
+from mnemon.learning.network import Network, Output
+from mnemon.learning.options import option
+
+
+@dataclass(frozen=True)
+class Objective:
+    """`trains` names the class rows it needs on top of the features: "head", "proxies" or nothing."""
+
+    name: ClassVar[str]
+    trains: ClassVar[str | None] = None
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        """The scalar loss; the first `new` rows are the new samples, the rest replayed ones. seen: bool [capacity]."""
+        return self.per_sample(out, y, seen).mean()
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        """The discriminative part for each sample [n], by which methods score samples."""
+        raise TypeError(f"the loss {self.name} has no value for a single sample.")
+
+    def after(self, net: Network) -> None:
+        """What follows the SGD step."""
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Objective):
+    """Cross-entropy over the classes seen so far (Eq. 1)."""
+
+    name: ClassVar[str] = "ce"
+    trains: ClassVar[str | None] = "head"
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        assert out.logits is not None
+        return F.cross_entropy(only_seen(out.logits, seen), y, reduction="none")
+
+
+@dataclass(frozen=True)
+class MultiSimilarity(Objective):
+    """Multi-Similarity loss with hard mining (Eq. 3, 4)."""
+
+    name: ClassVar[str] = "ms"
+    alpha: float = option(2.0, "Multi-Similarity: sharpness of the positive pairs α", above=0)
+    beta: float = option(50.0, "Multi-Similarity: sharpness of the negative pairs β", above=0)
+    lam: float = option(0.5, "Multi-Similarity: margin λ")
+    eps: float = option(0.1, "Multi-Similarity: mining slack ε")
+    divisor: str = option(
+        "active", "Multi-Similarity: mean over the anchors with a mined pair (active) or all (batch)", choices=DIVISORS
+    )
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return self.pairs(unit(out.features), y)
+
+    def pairs(self, z: Tensor, y: Tensor) -> Tensor:
+        return multi_similarity(
+            z, y, alpha=self.alpha, beta=self.beta, lam=self.lam, eps=self.eps, divisor=self.divisor
+        )
+
+
+class _Proxies:
+    """Proxies are trained like any parameter and put back to unit length after each step (N_P = 1 in the paper)."""
+
+    trains: ClassVar[str | None] = "proxies"
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        assert out.proxies is not None
+        return F.cross_entropy(proxy_logits(unit(out.features), out.proxies, seen), y, reduction="none")
+
+    def after(self, net: Network) -> None:
+        assert net.proxies is not None
+        with torch.no_grad():
+            net.proxies.copy_(unit(net.proxies))
+
+
+@dataclass(frozen=True)
+class ProxyNCA(_Proxies, Objective):
+    """Proxy-NCA (Eq. 7)."""
+
+    name: ClassVar[str] = "pnca"
+
+
+@dataclass(frozen=True)
+class Hybrid(_Proxies, MultiSimilarity):
+    """L_MS + γ·L_PNCA (Eq. 8): the paper's objective."""
+
+    name: ClassVar[str] = "hybrid"
+    gamma: float = option(0.1, "weight γ of Proxy-NCA in the hybrid loss", least=0)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        z = unit(out.features)
+        assert out.proxies is not None
+        return self.pairs(z, y) + self.gamma * F.cross_entropy(proxy_logits(z, out.proxies, seen), y)
+
+
+OBJECTIVES: dict[str, type[Objective]] = {c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid)}

@@ -1,0 +1,44 @@
+"""Hyper-parameters as dataclass fields that carry their one-line help and their range."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from mnemon.errors import MnemonError, unknown
+
+
+def option(
+    default: Any,
+    doc: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field with its help text; `above`/`least` bound it from below (exclusive/inclusive), `choices` lists all values."""
+    return dataclasses.field(
+        default=default, metadata={"doc": doc, "above": above, "least": least, "choices": choices}
+    )
+
+
+def check(holder: Any) -> None:
+    """Every option of `holder` has its type and range, or one sentence."""
+    for field in dataclasses.fields(holder):
+        value, kind = getattr(holder, field.name), type(field.default)
+        if kind is float and type(value) is int:
+            value = float(value)
+            object.__setattr__(holder, field.name, value)  # the dataclasses are frozen for everyone else
+        if type(value) is not kind:
+            raise MnemonError(f"{field.name} must be of type {kind.__name__}, not {value!r}.")
+        if kind is float and not math.isfinite(value):
+            raise MnemonError(f"{field.name} must be a finite number, not {value}.")
+        choices = field.metadata.get("choices")
+        if choices and value not in choices:
+            raise unknown(field.name, value, choices)
+        above, least = field.metadata.get("above"), field.metadata.get("least")
+        if above is not None and not value > above:
+            raise MnemonError(f"{field.name} must be above {above}, not {value}.")
+        if least is not None and not value >= least:
+            raise MnemonError(f"{field.name} must be at least {least}, not {value}.")

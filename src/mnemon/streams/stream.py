@@ -1,0 +1,49 @@
+"""What every stream is: an order of indices, the ends of its tasks, and the classes of each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mnemon.errors import MnemonError
+
+
+@dataclass(frozen=True)
+class Stream:
+    """`indices` points into the labels the stream was made from, one entry for each sample in the order of arrival."""
+
+    kind: str  # "split", "smooth" or "iid"
+    indices: NDArray[np.int64]  # [n]
+    boundaries: tuple[int, ...]  # the end of each task, as a position in `indices`
+    tasks: tuple[tuple[Any, ...], ...]  # the labels of each task
+
+    def batches(self, size: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+        """Cut each task into batches of `size`: index matrix [S, size], and after how many batches each task ends.
+
+        Batches never cross a boundary and an incomplete last one is left out, as in the code the paper builds on.
+        """
+        rows: list[NDArray[np.int64]] = []
+        ends: list[int] = []
+        start = total = 0
+        for number, stop in enumerate(self.boundaries, 1):
+            count = (stop - start) // size
+            if count == 0:
+                raise MnemonError(
+                    f"task {number} has {stop - start} samples, less than one batch of {size}; use a smaller batch size."
+                )
+            rows.append(self.indices[start : start + count * size].reshape(count, size))
+            total += count
+            ends.append(total)
+            start = stop
+        return np.concatenate(rows), tuple(ends)
+
+
+def check_labels(labels: ArrayLike) -> NDArray[Any]:
+    """Labels as a 1-d array, or one sentence."""
+    y = np.asarray(labels)
+    if y.ndim != 1 or len(y) == 0:
+        raise MnemonError(f"labels must be a non-empty list, one label a sample, not an array of shape {y.shape}.")
+    return y
