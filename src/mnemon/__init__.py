@@ -1,8 +1,8 @@
 """mnemon keeps a classifier learning from a stream: every sample once, new classes at any time, nothing forgotten.
 
-    import mnemon
-    record = mnemon.run("hybrid", "split-digits", seed=0)
-    record["average_accuracy"], record["average_forgetting"]
+import mnemon
+record = mnemon.run("hybrid", "split-digits", seed=0)
+record["average_accuracy"], record["average_forgetting"]
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ last, so it exists only when the tensors do. Nothing in either file can run code
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from mnemon import files
 from mnemon.errors import MnemonError
 
 FORMAT = 1
@@ -39,15 +39,15 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
     text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / f"{number:010d}.safetensors", blob)
-        write_atomically(folder / f"{number:010d}.json", text.encode())
+        files.write(folder / f"{number:010d}.safetensors", blob)
+        files.write(folder / f"{number:010d}.json", text.encode())
     except OSError as error:
         raise MnemonError(
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
             "the one before it is untouched, and the same command goes on from there."
         ) from error
     for old in _numbers(folder)[KEPT:]:
-        remove_number(folder, old)
+        _remove(folder, old)
 
 
 def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:
@@ -72,28 +72,7 @@ def _read(folder: Path, number: int) -> Checkpoint:
     return Checkpoint(number, safetensors.torch.load(blob), body["values"])
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """All of `content` is on the disk under `path`, or nothing of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    if os.name == "posix":  # the rename itself lives in the folder
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def remove_number(folder: Path, number: int) -> None:
+def _remove(folder: Path, number: int) -> None:
     """The JSON goes first: what is left can no longer be taken for a checkpoint."""
     (folder / f"{number:010d}.json").unlink(missing_ok=True)
     (folder / f"{number:010d}.safetensors").unlink(missing_ok=True)

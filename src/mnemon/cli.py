@@ -56,18 +56,25 @@ def _run_command() -> Callable[..., None]:
 
     def run(
         method: Annotated[str, arg(help="the method; `mnemon list methods` has them all")],
-        stream: Annotated[str, arg(help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset")],
+        stream: Annotated[
+            str, arg(help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset")
+        ],
         loss: Annotated[str | None, arg(help="another loss than the method's own", metavar="NAME")] = None,
         classifier: Annotated[
-            str | None, arg(help="another classifier, or several with commas: one training, a record each", metavar="NAME")
+            str | None,
+            arg(help="another classifier, or several with commas: one training, a record each", metavar="NAME"),
         ] = None,
         seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 3,5")] = "1",
         split: Annotated[str, arg(help="evaluate on test, or on valid to choose hyper-parameters")] = "test",
         order: Annotated[str, arg(help="class order of a Split stream: natural (the paper's) or random")] = "natural",
         device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
-        out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path("out/runs"),
+        out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
+            "out/runs"
+        ),
         checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
-        cell: Annotated[str | None, arg(help="a word for the record: which table or study it belongs to", metavar="WORD")] = None,
+        cell: Annotated[
+            str | None, arg(help="a word for the record: which table or study it belongs to", metavar="WORD")
+        ] = None,
         quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
         options: tyro.conf.OmitArgPrefixes[Any] = Options(),  # noqa: B008
     ) -> None:
@@ -82,9 +89,7 @@ def _run_command() -> Callable[..., None]:
 
         given = {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
         classifiers = tuple(classifier.split(",")) if classifier else ()
-        specs = [
-            Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)
-        ]
+        specs = [Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)]
         found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
         _print_results(found)
         print(f"records: {out / 'records.jsonl'}")
@@ -112,7 +117,9 @@ def _options() -> type[Any]:
 
 
 def list_(
-    what: Positional[Annotated[str, arg(help="methods, streams, losses, classifiers or datasets; all of them if left out")]] = "",
+    what: Positional[
+        Annotated[str, arg(help="methods, streams, losses, classifiers or datasets; all of them if left out")]
+    ] = "",
 ) -> None:
     """List the methods, streams, losses, classifiers and datasets by name."""
     from mnemon.experiments.protocol import NAMES, RULES
@@ -127,7 +134,10 @@ def list_(
         _table(
             "methods",
             ("name", "what it is", "loss", "classifier", "cost vs ER", "source"),
-            [(m.name, m.summary, m.default_objective, m.default_classifier, m.cost, m.citation) for m in methods().values()],
+            [
+                (m.name, m.summary, m.default_objective, m.default_classifier, m.cost, m.citation)
+                for m in methods().values()
+            ],
         )
 
     def show_streams() -> None:
@@ -162,7 +172,9 @@ def _stream_words(name: str, rules: Any) -> tuple[str, str]:
 
 def report(
     folder: Positional[Annotated[Path, arg(help="a folder with records.jsonl")]],
-    out: Annotated[Path | None, arg(help="where to write the page (default: FOLDER/report.html)", metavar="FILE")] = None,
+    out: Annotated[
+        Path | None, arg(help="where to write the page (default: FOLDER/report.html)", metavar="FILE")
+    ] = None,
 ) -> None:
     """Make one self-contained HTML page from a folder of records: tables, curves, what was forgotten and why."""
     from mnemon import report as report_room
@@ -178,7 +190,7 @@ def data_list() -> None:
         f"datasets (cache: {data.cache_dir()})",
         ("name", "what it is", "classes", "train / test", "image", "state"),
         [
-            (i.name, i.description, str(i.classes), f"{i.train:,} / {i.test:,}", i.shape, i.state)
+            (i.name, i.description, str(i.classes), f"{i.train:,} / {i.test:,}", "×".join(map(str, i.shape)), i.state)
             for i in data.listing()
         ],
     )
@@ -194,7 +206,9 @@ def data_get(name: Positional[Annotated[str, arg(help="the dataset")]]) -> None:
 def data_import(
     name: Positional[Annotated[str, arg(help="a built-in dataset, or a new name for an image folder of yours")]],
     path: Positional[Annotated[Path, arg(help="the local copy: archive, folder of files, or a folder per class")]],
-    size: Annotated[int | None, arg(help="images of your own: short side and crop, in pixels", metavar="PIXELS")] = None,
+    size: Annotated[
+        int | None, arg(help="images of your own: short side and crop, in pixels", metavar="PIXELS")
+    ] = None,
 ) -> None:
     """Take a dataset from a local copy: CIFAR's binary archive, MNIST's idx files, miniImageNet, or a folder per class."""
     from mnemon import data

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
-FORMATS = ("PNG", "JPEG", "MPO", "BMP", "WEBP", "GIF", "PPM", "TIFF")  # what Pillow may take a file for
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM", "TIFF")  # what Pillow may take a file for
 MAX_SIZE = 1024  # pixels a side
 MAX_BYTES = 1 << 33  # of all images together, in memory
 

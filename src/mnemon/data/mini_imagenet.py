@@ -48,7 +48,10 @@ def _listed_files(path: Path) -> Classes:
 def _rows(path: Path) -> list[tuple[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return [(row["filename"], row["label"]) for row in csv.DictReader(file, strict=True)]
+            rows = [(row["filename"], row["label"]) for row in csv.DictReader(file, strict=True)]
+        if not all(filename and label for filename, label in rows):  # a row too short
+            raise KeyError("label")
+        return rows
     except (OSError, UnicodeDecodeError) as error:
         raise MnemonError(f"{path} cannot be read ({error}); miniImageNet needs {', '.join(LISTS)}.") from error
     except (KeyError, csv.Error) as error:

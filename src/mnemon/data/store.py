@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mnemon import files
 from mnemon.data.canonical import Content, checksum
 from mnemon.data.catalogue import mend
 from mnemon.errors import MnemonError
@@ -86,37 +85,13 @@ def write(name: str, content: Content, card: Card) -> Path:
     path = data_file(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, lambda part: save_file(arrays, part))
-        _replace(card_file(name), lambda part: part.write_text(text, encoding="utf-8"))
+        files.replace(path, lambda part: save_file(arrays, part))
+        files.replace(card_file(name), lambda part: part.write_text(text, encoding="utf-8"))
     except (OSError, SafetensorError) as error:
         raise MnemonError(
             f"cannot write {path}: {error}; set MNEMON_DATA to a folder that can be written and has room."
         ) from error
     return path
-
-
-def _replace(path: Path, fill: Callable[[Path], object]) -> None:
-    """Write a file beside `path` and move it into place. The unique name lets two processes do so at once."""
-    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
-        part.touch(exist_ok=False)
-        mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
-        fill(part)
-        part.chmod(mode)
-        _flush(part, os.O_RDWR)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    if os.name != "nt":  # Windows cannot open a folder; there the rename is durable enough
-        _flush(path.parent, os.O_RDONLY)
-
-
-def _flush(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_card(name: str) -> Card | None:

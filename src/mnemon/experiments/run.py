@@ -93,7 +93,9 @@ def array_task(
     y, y_test = np.asarray(arrays[1]), np.asarray(arrays[3])
     for images, labels, what in ((x, y, "x and y"), (x_test, y_test, "x_test and y_test")):
         if labels.ndim != 1 or len(images) != len(labels):
-            raise MnemonError(f"{what} must have one label a sample, not {len(images)} samples and labels {labels.shape}.")
+            raise MnemonError(
+                f"{what} must have one label a sample, not {len(images)} samples and labels {labels.shape}."
+            )
     if x.shape[1:] != x_test.shape[1:] or x.dtype != x_test.dtype:
         raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
     if len(stream.indices) and int(stream.indices.max()) >= len(x):
@@ -102,7 +104,9 @@ def array_task(
         for label in labels:
             if not (y_test == label).any():
                 raise MnemonError(f"class {label!r} of task {number} is empty: x_test has no sample of it.")
-    pixels = Inputs(tuple(x.shape[1:]), x.dtype) if x.dtype == torch.uint8 else Inputs(tuple(x.shape[1:]), x.dtype, 0, 1)
+    pixels = (
+        Inputs(tuple(x.shape[1:]), x.dtype) if x.dtype == torch.uint8 else Inputs(tuple(x.shape[1:]), x.dtype, 0, 1)
+    )
     return Task(
         name=stream.kind,
         stream=shuffled(stream, y, epochs, seed),

@@ -1,8 +1,8 @@
 """Runs in a folder: resumed where they stopped, never repeated once finished, shared by any number of processes.
 
-    OUT/records.jsonl            one line for each finished run and classifier
-    OUT/details/RUN.json         average scores and confusion matrices, for the report
-    OUT/checkpoints/RUN/         of the runs under way; removed when the record is written
+OUT/records.jsonl            one line for each finished run and classifier
+OUT/details/RUN.json         average scores and confusion matrices, for the report
+OUT/checkpoints/RUN/         of the runs under way; removed when the record is written
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import ArrayLike
 
 import mnemon
-from mnemon import checkpoint, streams
+from mnemon import checkpoint, files, streams
 from mnemon.errors import MnemonError
 from mnemon.experiments import metrics, records
 from mnemon.experiments.progress import Progress
@@ -159,7 +159,7 @@ def _one(
 
     made = _records(going, spec, where, key)
     try:
-        checkpoint.write_atomically(out / "details" / f"{key}.json", json.dumps(_details(going)).encode())
+        files.write(out / "details" / f"{key}.json", json.dumps(_details(going)).encode())
         records.append(out, made)
     except OSError as error:
         raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
@@ -213,7 +213,9 @@ def _records(going: Run, spec: Spec, device: torch.device, key: str | None = Non
                     "tasks": [list(labels) for labels in task.stream.tasks],
                     "boundaries": list(task.stream.boundaries),
                     "tested": [list(labels) for labels in task.tested],
-                    "class_counts": [[label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)],
+                    "class_counts": [
+                        [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
+                    ],
                     "samples": len(task.stream.indices),
                     "batches": len(going.batches),
                     "passes": choice.method.epochs or 1,

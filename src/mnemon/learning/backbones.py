@@ -54,7 +54,9 @@ class ReducedResNet18(nn.Module):
     def __init__(self, channels: int, height: int, width: int, nf: int = 20) -> None:
         super().__init__()
         if min(height, width) < 25:
-            raise MnemonError(f"the reduced ResNet-18 needs images of at least 25×25 pixels, not {height}×{width}; use mlp.")
+            raise MnemonError(
+                f"the reduced ResNet-18 needs images of at least 25×25 pixels, not {height}×{width}; use mlp."
+            )
         self.stem = nn.Sequential(nn.Conv2d(channels, nf, 3, 1, 1, bias=False), nn.BatchNorm2d(nf), nn.ReLU())
         blocks, inputs = [], nf
         for stage, stride in enumerate((1, 2, 2, 2)):

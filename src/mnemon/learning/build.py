@@ -48,7 +48,9 @@ def choose(
     its = {f.name for f in dataclasses.fields(objective_kind)}
     for name in given:
         if name not in mine | its:
-            raise MnemonError(f"{method} with the loss {loss} has no option {name!r}; it has {', '.join(sorted(mine | its))}.")
+            raise MnemonError(
+                f"{method} with the loss {loss} has no option {name!r}; it has {', '.join(sorted(mine | its))}."
+            )
     built = kind(**{k: v for k, v in given.items() if k in mine})
     objective = objective_kind(**{k: v for k, v in given.items() if k in its})
     options.check(built)

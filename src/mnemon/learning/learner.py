@@ -65,9 +65,7 @@ class Learner:
 
     # --- learning
 
-    def learn(
-        self, x: Tensor, y: Tensor, rows: NDArray[np.int64], proceed: Callable[[], bool] = lambda: True
-    ) -> int:
+    def learn(self, x: Tensor, y: Tensor, rows: NDArray[np.int64], proceed: Callable[[], bool] = lambda: True) -> int:
         """Learn batches in order: rows [S, b] of the raw samples x and class indices y, which stay on the device.
 
         After each step `proceed` is asked whether to go on. Returns how many batches were learned.

@@ -18,9 +18,7 @@ def option(
     choices: tuple[str, ...] = (),
 ) -> Any:
     """A field with its help text; `above`/`least` bound it from below (exclusive/inclusive), `choices` lists all values."""
-    return dataclasses.field(
-        default=default, metadata={"doc": doc, "above": above, "least": least, "choices": choices}
-    )
+    return dataclasses.field(default=default, metadata={"doc": doc, "above": above, "least": least, "choices": choices})
 
 
 def check(holder: Any) -> None:

@@ -1,8 +1,8 @@
 """Streams: a seed becomes an order of sample indices, computed once; a position in it is one integer.
 
-    split(labels, tasks=5, seed=0)            tasks of disjoint classes, one after the other
-    smooth(labels, length=5000, seed=0)       every class comes and goes as a Gaussian over time; no tasks at all
-    iid(labels, epochs=1, seed=0)             a plain shuffle, the upper bound the paper compares with
+split(labels, tasks=5, seed=0)            tasks of disjoint classes, one after the other
+smooth(labels, length=5000, seed=0)       every class comes and goes as a Gaussian over time; no tasks at all
+iid(labels, epochs=1, seed=0)             a plain shuffle, the upper bound the paper compares with
 """
 
 from mnemon.streams.iid import iid

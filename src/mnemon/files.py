@@ -1,0 +1,40 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+
+def replace(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill` write a file beside `path`, flush it to the disk and move it into place: all of it, or nothing.
+
+    The unique name lets two processes do so at once.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        part.touch(exist_ok=False)
+        mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
+        fill(part)
+        part.chmod(mode)
+        _flush(part, os.O_RDWR)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    if os.name != "nt":  # Windows cannot open a folder; there the rename is durable enough
+        _flush(path.parent, os.O_RDONLY)
+
+
+def write(path: Path, content: bytes) -> None:
+    """`replace` with these bytes."""
+    replace(path, lambda part: part.write_bytes(content))
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

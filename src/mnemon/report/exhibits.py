@@ -1,0 +1,294 @@
+"""Which figures a stream gets and how each is read; what cannot be drawn is said in one line instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.report import figures, names
+from mnemon.report.figures import Line, Share
+from mnemon.report.groups import Group, Section, estimate
+from mnemon.report.svg import Pen
+from mnemon.streams.smooth import class_weights
+
+Floats = NDArray[np.float64]
+MOST = 12  # groups in a figure
+FEW = 8  # up to this many, all variants of a method are shown
+
+
+class Panel(NamedTuple):
+    """A plot under its heading; a group's panel shows the group's colour too."""
+
+    heading: str
+    svg: str
+    group: Group | None = None
+
+
+class Exhibit(NamedTuple):
+    """A figure. `kind` says how the page lays it out; without panels the caption is why there is nothing to see."""
+
+    kind: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...] = ()
+    legend: tuple[tuple[Group, str], ...] = ()  # with a number for each
+
+
+def exhibits(section: Section, pen: Pen) -> Iterator[Exhibit]:
+    shown = drawn_groups(section.groups)
+    yield _curves(section, shown, pen)
+    yield _tasks(section, shown, pen)
+    yield _scores(section, pen)
+    yield _confusions(section, shown, pen)
+    yield _probability(section, pen)
+
+
+def drawn_groups(groups: Sequence[Group]) -> list[Group]:
+    """All of them where they are few; else the best variant of each way to learn and classify."""
+    if len(groups) <= FEW:
+        return list(groups)
+    best: dict[tuple[str, str, str], Group] = {}
+    for group in groups:
+        old = best.get(group.way)
+        if old is None or _accuracy(group) > _accuracy(old):
+            best[group.way] = group
+    chosen = sorted(best.values(), key=_accuracy, reverse=True)[:MOST]
+    return [group for group in groups if group in chosen]
+
+
+def _accuracy(group: Group) -> float:
+    return float(np.mean(group.values("average_accuracy") or [0.0]))
+
+
+def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
+    title = "Accuracy while learning"
+    square = [g for g in shown if g.matrices.shape[1] > 1]
+    if not square:
+        return Exhibit("curves", title, "No curve: these runs were tested once, at the end of the stream.")
+    lines, ends = [], []
+    for group in shown:
+        matrices = group.matrices
+        if matrices.shape[1] > 1 or matrices.shape[2] == section.tasks:
+            points = np.nanmean(matrices, axis=2)  # [runs, k]: over the tasks learned so far
+            found = [estimate(points[:, k].tolist()) for k in range(points.shape[1])]
+            half = None if found[0].half is None else np.array([e.half for e in found], float)
+            lines.append(Line(group.style, np.array([e.mean for e in found]), half))
+            ends.append((group, found[-1].mean))
+    ends.sort(key=lambda end: -end[1])
+    several = any(line.half is not None for line in lines)
+    caption = (
+        "Mean accuracy over the tasks learned so far, after each task (the paper’s Figure 3). A curve that stays high "
+        "learns the new without losing the old."
+    )
+    if several:
+        caption += " Bands are 95 % intervals over runs."
+    if any(len(line.mean) == 1 for line in lines):
+        caption += " Level lines are runs on the shuffled samples, tested once, at the end."
+    label = f"{section.title}: accuracy while learning. " + "; ".join(
+        f"{group.name} ends at {names.fixed(value, 1)} %" for group, value in ends
+    )
+    svg = figures.curves(pen, lines, section.tasks, label)
+    legend = tuple((group, names.fixed(value, 1)) for group, value in ends)
+    return Exhibit("curves", title, caption + _left_out(section, shown), (Panel("", svg),), legend)
+
+
+def _left_out(section: Section, shown: Sequence[Group]) -> str:
+    missing = len(section.groups) - len(shown)
+    if not missing:
+        return ""
+    return f" Of {len(section.groups)} settings the best of each method is drawn; the table has them all."
+
+
+def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
+    title = "What is left of each task"
+    told = [g for g in shown if g.matrices.shape[2] > 1]
+    if not told:
+        return Exhibit("tasks", title, "No bars: the stream has no tasks to tell apart.")
+    rows = []
+    for group in told:
+        matrices = group.matrices
+        kept = matrices[:, -1].mean(0)
+        lost = None
+        if matrices.shape[1] > 1:
+            before = np.nan_to_num(matrices[:, :-1, :-1], nan=0.0).max(1)  # as in Average Forgetting
+            lost = (before - matrices[:, -1, :-1]).mean(0)
+        rows.append((group, kept, lost))
+    top = max(
+        float(np.max(kept + np.append(np.maximum(lost, 0), 0) if lost is not None else kept)) for _, kept, lost in rows
+    )
+    panels = []
+    for group, kept, lost in rows:
+        numbers = ", ".join(names.fixed(value, 0) for value in kept)
+        label = f"{group.name}: accuracy on tasks 1 to {len(kept)} at the end: {numbers} %"
+        if lost is not None:
+            label += f"; forgotten: {', '.join(names.fixed(value, 0) for value in lost)} points"
+        panels.append(Panel(group.name, figures.bars(pen, kept, lost, top, group.style, label), group))
+    caption = "Accuracy on each task after the last one (solid, percent; the paper’s Figure 1b)."
+    if any(lost is not None for _, _, lost in rows):
+        caption += (
+            " Pale is what was forgotten: the best accuracy the task ever had, less what is left. Tall pale bars on "
+            "the left are catastrophic forgetting."
+        )
+    return Exhibit("tasks", title, caption, tuple(panels))
+
+
+def _scores(section: Section, pen: Pen) -> Exhibit:
+    title = "Who gets the high scores"
+    found = [(g, s) for g in section.groups if (s := _mean_scores(g)) is not None]
+    if not found:
+        why = (
+            "The stream has no tasks to compare."
+            if section.tasks < 2
+            else "These runs have no details (details/RUN.json)."
+        )
+        return Exhibit("scores", title, f"No scores: {why[0].lower()}{why[1:]}")
+    panels, notes = [], []
+    # One of each kind, the ones the paper compares where they are there.
+    for classifiers, favourites, what in (
+        (("softmax",), ("er",), "mean logit"),
+        (("ncm", "ncm-raw"), ("hybrid", "er"), "mean score 2 z·μ − ‖μ‖²"),
+    ):
+        kind = [(g, s) for g, s in found if g.first["classifier"] in classifiers]
+        kind.sort(key=lambda pair: [pair[0].way[0] != name for name in favourites])
+        if kind:
+            group, means = kind[0]
+            later = [k for k in range(1, len(means)) if np.isfinite(means[k, : k + 1]).all()]
+            first = sum(int(np.argmax(means[k, : k + 1])) == k for k in later)
+            note = f"{group.name}: the newest task scores highest {first} of {len(later)} times."
+            notes.append(note)
+            label = f"{what} of each task’s classes after each task; {note}"
+            panels.append(Panel(f"{group.name}: {what}", figures.scores(pen, means, label), group))
+    if not panels:
+        return Exhibit("scores", title, "No scores: no run here has a softmax or an NCM classifier.")
+    caption = (
+        "The score a test sample gives to the classes of each task, averaged over all samples of the tasks learned "
+        "(the paper’s Figure 1a). Each grey line is one task; dots mark the task just learned. Dots far above the grey "
+        "lines mean that the classifier favours the newest classes whatever it is shown: the bias that makes softmax "
+        "forget. "
+    )
+    return Exhibit("scores", title, caption + " ".join(notes), tuple(panels))
+
+
+def _mean_scores(group: Group) -> Floats | None:
+    """[k, j] averaged over runs; None without details or with fewer than two tasks."""
+    every = [np.array(d["average_scores"], float) for d in group.details]
+    every = [a for a in every if a.ndim == 2 and a.shape == every[0].shape and a.shape[0] == a.shape[1] > 1]
+    if not every:
+        return None
+    stack = np.stack(every)
+    known = np.isfinite(stack).sum(0)
+    means = np.where(known > 0, np.nansum(stack, axis=0) / np.maximum(known, 1), np.nan)
+    return means if np.isfinite(means).any() else None
+
+
+def _confusions(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
+    title = "What is taken for what"
+    panels = []
+    for group in shown:
+        if not group.details:
+            continue
+        labels = group.details[0]["labels"]
+        counts = sum(np.array(d["confusion"], float) for d in group.details if d["labels"] == labels)
+        assert isinstance(counts, np.ndarray)
+        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        right = 100 * counts.trace() / max(counts.sum(), 1)
+        label = f"{group.name}: confusion matrix of {len(labels)} classes, {names.fixed(right, 1)} % on the diagonal"
+        ends = _neighbours(group.first["protocol"].get("tested", []), labels)
+        panels.append(Panel(group.name, figures.confusion(pen, shares, labels, ends, label), group))
+    if not panels:
+        return Exhibit("confusion", title, "No confusion matrices: these runs have no details (details/RUN.json).")
+    caption = (
+        "Rows are the true classes, columns the predicted ones, summed over runs; the stronger the blue, the larger "
+        "the share of the row. A clean diagonal is right; a full column is a class everything is taken for."
+    )
+    if any(g.first["protocol"].get("kind") == "split" for g in shown):
+        caption += " Thin rules part the tasks."
+    return Exhibit("confusion", title, caption, tuple(panels))
+
+
+def _neighbours(tasks: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[int]:
+    """Where to rule between tasks in the sorted order of labels; nothing if they are not sorted runs of it."""
+    if len(tasks) < 2 or [label for task in tasks for label in task] != list(labels):
+        return []
+    return [int(end) for end in np.cumsum([len(task) for task in tasks])[:-1]]
+
+
+def _probability(section: Section, pen: Pen) -> Exhibit:
+    title = "Which classes arrive when"
+    protocol = section.protocol
+    kind = protocol.get("kind")
+    counts = protocol.get("class_counts", [])
+    length = int(protocol.get("samples", 0))
+    if kind not in ("split", "smooth") or not counts or not length:
+        return Exhibit(
+            "probability", title, "The samples are shuffled: every class may come at any time, always alike."
+        )
+    classes = len(counts)
+    if kind == "split":
+        tasks, ends = protocol["tasks"], protocol["boundaries"]
+        shares = _split_shares(tasks, ends, {_key(label): count for label, count in counts})
+        mine = Panel("This stream", _split(pen, shares, length, tasks, ends))
+        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length)))
+    else:
+        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length))
+        groups = np.array_split(np.arange(classes), 10 if classes >= 100 else max(1, classes // 2))
+        tasks = [[counts[i][0] for i in group] for group in groups]
+        ends = np.cumsum([len(g) * length / classes for g in groups]).tolist()
+        shares = _split_shares(tasks, ends, {_key(label): 1 for label, _ in counts})
+        panels = (Panel("The same classes, Split", _split(pen, shares, length, tasks, ends)), mine)
+    caption = (
+        "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
+        "follow each other abruptly; on a Smooth one every class comes and goes, and there are no tasks at all."
+    )
+    return Exhibit("probability", title, caption, panels)
+
+
+def _key(label: Any) -> str:
+    """A label as a dictionary key: 1, True and "1" are different labels."""
+    return repr(label)
+
+
+def _split_shares(tasks: Sequence[Sequence[Any]], ends: Sequence[float], counts: dict[str, int]) -> list[Share]:
+    """Inside its task a class has its share of the samples, and none outside."""
+    shares = []
+    start = 0.0
+    for task, end in zip(tasks, ends, strict=True):
+        total = sum(counts.get(_key(label), 0) for label in task)
+        for label in task:
+            share = counts.get(_key(label), 0) / max(total, 1)
+            shares.append(Share(np.array([start, start, end, end]), np.array([0, share, share, 0])))
+        start = end
+    return shares
+
+
+def _split(
+    pen: Pen, shares: Sequence[Share], length: int, tasks: Sequence[Sequence[Any]], ends: Sequence[float]
+) -> str:
+    """Boxes, with the classes above each task, or its number where there is no room for them."""
+    starts = [0.0, *ends[:-1]]
+    lists = [" ".join(names.text(label) for label in task) for task in tasks]
+    if sum(len(text) + 2 for text in lists) > 70:
+        lists = [str(number) for number in range(1, len(tasks) + 1)]
+    captions = [((a + b) / 2, text) for a, b, text in zip(starts, ends, lists, strict=True)]
+    label = f"Split stream: class probabilities over time, {names.plural(len(tasks), 'task')} one after the other"
+    return figures.probability(pen, shares, length, captions, label)
+
+
+def _smooth(pen: Pen, labels: Sequence[Any], length: int) -> str:
+    """The Gaussians classes are drawn from; their shape does not depend on the length, so a coarse time will do."""
+    classes = len(labels)
+    coarse = classes * max(16, 400 // classes)
+    weights = class_weights(classes, coarse, 0.5)
+    time = np.linspace(length / coarse, length, coarse)
+    shares = []
+    for c in range(classes):
+        there = weights[:, c] > 1e-3
+        shares.append(Share(time[there], weights[there, c]))
+    captions = []
+    written = [names.text(label) for label in labels]
+    if sum(len(name) + 2 for name in written) <= 70:
+        captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
+    return figures.probability(pen, shares, length, captions, "Smooth stream: class probabilities over time")

@@ -1,0 +1,188 @@
+"""The plots, one function each: plain arrays in, SVG out. What they mean is said in exhibits.py."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.report import names
+from mnemon.report.groups import Style
+from mnemon.report.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, ink
+
+Floats = NDArray[np.float64]
+LABELLED = 20  # classes (and tasks) up to this many get a tick label each
+BLUE = (0x3B, 0x7D, 0xC4)  # of the confusion matrices: an image cannot follow the page, so a blue that suits both
+
+
+class Line(NamedTuple):
+    """A curve over the tasks learned; a single value is a level that holds all along."""
+
+    style: Style
+    mean: Floats
+    half: Floats | None
+
+
+def curves(pen: Pen, lines: Sequence[Line], tasks: int, label: str) -> str:
+    """Mean accuracy over the tasks learned so far, with its band."""
+
+    def paint(ax: Any) -> None:
+        x = np.arange(1, tasks + 1)
+        # The accent is drawn last, on top of the others.
+        for line in sorted(lines, key=lambda line: line.style.colour == 0):
+            colour, dash = ink(line.style.colour), DASHES[line.style.dash % len(DASHES)]
+            mean = np.broadcast_to(line.mean, x.shape)
+            if line.half is not None:
+                half = np.broadcast_to(line.half, x.shape)
+                ax.fill_between(x, mean - half, mean + half, color=colour, alpha=0.14, linewidth=0)
+            strong = line.style.colour == 0
+            dots = "o" if len(line.mean) > 1 and tasks <= LABELLED else None
+            ax.plot(
+                x, mean, color=colour, linestyle=dash, linewidth=2.4 if strong else 1.5, marker=dots, markersize=3.2
+            )
+        _percent(ax, max(float(np.max(line.mean)) for line in lines))
+        ax.set_ylabel("accuracy, %")
+        ax.set_xlim(1 - 0.02 * tasks, tasks + 0.02 * tasks)
+        ax.set_xticks(x if tasks <= 10 else x[4::5])
+        ax.set_xlabel("tasks learned")
+
+    return pen.draw(560, 300, paint, label=label, margins=Margins(left=42))
+
+
+def bars(pen: Pen, kept: Floats, lost: Floats | None, top: float, style: Style, label: str) -> str:
+    """One bar a task: solid what is still known, pale what was known once."""
+
+    def paint(ax: Any) -> None:
+        x, colour = np.arange(1, len(kept) + 1), ink(style.colour)
+        ax.bar(x, kept, width=0.72, color=colour)
+        if lost is not None:
+            # A task known better now than ever before has nothing pale.
+            ax.bar(x[:-1], np.maximum(lost, 0), bottom=kept[:-1], width=0.72, color=colour, alpha=0.24)
+        if len(kept) <= 10:
+            for place, value in zip(x, kept, strict=True):
+                ax.annotate(
+                    names.fixed(value, 0), (place, value), (0, 2), textcoords="offset points", ha="center", size=8.5
+                )
+        _percent(ax, top)
+        ax.set_xlim(0.4, len(kept) + 0.6)
+        ax.set_xticks(x if len(kept) <= 10 else x[4::5])
+        ax.set_xlabel("task")
+
+    return pen.draw(330, 170, paint, label=label, margins=Margins(left=30))
+
+
+def scores(pen: Pen, lines: Floats, label: str) -> str:
+    """[k, j]: the mean score of task j's classes after task k; the task just learned is marked."""
+    tasks = len(lines)
+
+    def paint(ax: Any) -> None:
+        x = np.arange(1, tasks + 1)
+        for j in range(tasks):
+            ax.plot(x[j:], lines[j:, j], color=MUTED, linewidth=1.1, alpha=0.75)
+        ax.plot(x, np.diagonal(lines), color=ink(0), linestyle=(0, (1.5, 2.5)), linewidth=1.2)
+        ax.plot(x, np.diagonal(lines), color=ink(0), linestyle="none", marker="o", markersize=5.5)
+        low, high = float(np.nanmin(lines)), float(np.nanmax(lines))
+        room = max(high - low, 1e-9) * 0.08
+        ax.set_ylim(low - room, high + room)
+        ax.set_xlim(0.8, tasks + (0.2 if tasks > 10 else 0.1 * tasks))
+        ax.set_xticks(x if tasks <= 10 else x[4::5])
+        ax.set_xlabel("tasks learned")
+        ax.grid(axis="y")
+        ax.spines["left"].set_visible(False)
+        if tasks <= 10:
+            for j, y in enumerate(_apart(lines[-1], (high - low + 2 * room) * 0.058)):
+                if np.isfinite(y):
+                    newest = j == tasks - 1
+                    ax.annotate(
+                        f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
+                        color=ink(0) if newest else MUTED, annotation_clip=False,
+                    )  # fmt: skip
+
+    return pen.draw(430, 230, paint, label=label, margins=Margins(left=40, right=26))
+
+
+def _apart(values: Floats, gap: float) -> Floats:
+    """Heights for labels near these values, at least `gap` from each other."""
+    placed = values.copy()
+    order = [i for i in np.argsort(values) if np.isfinite(values[i])]
+    for _ in range(50):  # push neighbours apart until they rest
+        for a, b in itertools.pairwise(order):
+            missing = gap - (placed[b] - placed[a])
+            if missing > 0:
+                placed[a] -= missing / 2
+                placed[b] += missing / 2
+    return placed
+
+
+def confusion(pen: Pen, shares: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:
+    """[true, predicted] as shares of each true class; a light rule after each task, where tasks are neighbours."""
+    n = len(labels)
+    written = [names.text(name)[:10] for name in labels] if n <= LABELLED else []
+    longest = max((len(name) for name in written), default=0)
+
+    def paint(ax: Any) -> None:
+        image = np.empty((n, n, 4), np.uint8)
+        image[..., :3] = BLUE
+        image[..., 3] = np.rint(255 * np.clip(shares, 0, 1))
+        ax.imshow(image, interpolation="none", aspect="auto")
+        for end in ends:
+            ax.axhline(end - 0.5, color=RULE, linewidth=0.7)
+            ax.axvline(end - 0.5, color=RULE, linewidth=0.7)
+        for spine in ax.spines.values():
+            spine.set_visible(True)
+        ax.set_xticks(range(len(written)), written, rotation=90 if longest > 2 else 0, size=8)
+        ax.set_yticks(range(len(written)), written, size=8)
+        ax.set_xlabel("predicted" if n <= LABELLED else f"predicted, {n} classes in sorted order")
+        ax.set_ylabel("true")
+
+    room = 5.2 * longest
+    side = 190 + (0 if n <= 10 else 60)
+    left, bottom = 24 + room, 28 + (room if longest > 2 else 8)
+    return pen.draw(side + left + 4, side + bottom + 4, paint, label=label, margins=Margins(left, bottom, 4, 4))
+
+
+class Share(NamedTuple):
+    """The probability of one class over a stretch of the stream."""
+
+    time: Floats  # sample numbers
+    probability: Floats
+
+
+def probability(
+    pen: Pen, classes: Sequence[Share], length: int, captions: Sequence[tuple[float, str]], label: str
+) -> str:
+    """Which class the next sample may have, at each time; `captions` stand above, at their sample number."""
+
+    def paint(ax: Any) -> None:
+        for number, share in enumerate(classes):
+            # Neighbours take turns, so that where one class gives way to the next can be seen.
+            colour = ink(0) if number % 2 == 0 else TEXT
+            ax.fill_between(share.time, share.probability, color=colour, alpha=0.16, linewidth=0)
+            ax.plot(share.time, share.probability, color=colour, linewidth=0.9 if len(classes) <= LABELLED else 0.5)
+        for place, text in captions:
+            ax.annotate(
+                text, (place, 1), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
+                size=8.5, color=MUTED,
+            )  # fmt: skip
+        top = max(float(share.probability.max()) for share in classes)
+        ax.set_ylim(0, min(1.0, top * 1.08) if top < 0.93 else 1.0)
+        ax.set_xlim(0, length)
+        ax.locator_params(axis="both", nbins=5)
+        ax.set_xlabel("sample of the stream")
+        ax.set_ylabel("class probability")
+        ax.xaxis.set_major_formatter(lambda value, _: names.thousands(round(value)))
+
+    return pen.draw(430, 190, paint, label=label, margins=Margins(left=42, top=20, right=16))
+
+
+def _percent(ax: Any, top: float) -> None:
+    """Accuracy from zero to the next round value above `top`."""
+    step = next(s for s in (1, 2, 5, 10, 20, 25) if top <= 5 * s or s == 25)
+    end = min(100.0, step * np.ceil(max(top, 0.5) * 1.001 / step))
+    ax.set_ylim(0, end * 1.04)
+    ax.set_yticks(np.arange(0, end + step / 2, step))
+    ax.grid(axis="y")
+    ax.spines["left"].set_visible(False)

@@ -1,0 +1,219 @@
+"""Records → one section for each stream and split → groups of runs that differ in nothing but their seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.errors import MnemonError
+from mnemon.experiments import records
+from mnemon.experiments.records import Record
+from mnemon.metrics import confidence_interval
+from mnemon.report import names
+
+NEEDED = (
+    "method",
+    "stream",
+    "seed",
+    "loss",
+    "classifier",
+    "average_accuracy",
+    "accuracy_matrix",
+    "options",
+    "protocol",
+)
+PROTOCOL = ("passes", "augmentation", "memory", "forward", "backbone")  # parts that make a run another experiment
+HUES = 7  # series colours beside the accent
+
+
+class Style(NamedTuple):
+    """How a group is drawn, in every figure: 0 is the accent, 1 … HUES the other colours, HUES + 1 the muted one."""
+
+    colour: int
+    dash: int
+
+
+class Estimate(NamedTuple):
+    """A mean over runs; half is the half-width of its 95 % interval, None for a single run."""
+
+    mean: float
+    half: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one way to learn and classify, one record a seed."""
+
+    records: tuple[Record, ...]
+    name: str
+    style: Style
+    details: tuple[dict[str, Any], ...]  # of the runs that have them
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def way(self) -> tuple[str, str, str]:
+        return _way(self.first)
+
+    @property
+    def seeds(self) -> list[int]:
+        return [r["seed"] for r in self.records]
+
+    def values(self, metric: str) -> list[float] | None:
+        """One value a run; None where any run has none."""
+        found = [r.get(metric) for r in self.records]
+        return None if None in found else [float(v) for v in found if v is not None]
+
+    def estimate(self, metric: str) -> Estimate | None:
+        found = self.values(metric)
+        return None if found is None else estimate(found)
+
+    @property
+    def matrices(self) -> NDArray[np.float64]:
+        """[runs, k, j]; runs of another shape than the first cannot be averaged with it and are left out."""
+        every = [np.array(r["accuracy_matrix"], float) for r in self.records]
+        return np.stack([a for a in every if a.shape == every[0].shape])
+
+
+@dataclass(frozen=True)
+class Section:
+    """All groups of one stream, evaluated on one split."""
+
+    stream: str
+    split: str
+    groups: list[Group] = field(default_factory=list)
+    repeated: int = 0  # runs left out, since a later one has the same settings and seed
+
+    @property
+    def title(self) -> str:
+        return names.stream(self.stream)
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The protocol of the stream itself: i.i.d. runs have shuffled it."""
+        every: list[dict[str, Any]] = [g.first["protocol"] for g in self.groups]
+        return next((p for p in every if p.get("kind") != "iid"), every[0])
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks accuracy is told apart for; 1 where the stream has none."""
+        return max(int(g.matrices.shape[2]) for g in self.groups)
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    return Estimate(*confidence_interval(values)) if len(values) > 1 else Estimate(float(values[0]), None)
+
+
+def read(folder: Path) -> list[Section]:
+    """The sections of a folder; test before validation, streams in the order of their names."""
+    found = records.read(folder)
+    if not found:
+        raise MnemonError(
+            f"{folder} holds no records; make some with `mnemon run --method er --stream split-digits --out {folder}`."
+        )
+    for record in found:
+        missing = [name for name in NEEDED if name not in record]
+        if missing:
+            raise MnemonError(f"the record of {record['run']} in {folder} has no {missing[0]!r}; remove that line.")
+    sections: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
+    palette = _palette(found)
+    order = sorted(sections, key=lambda key: (key[1] != "test", key))
+    return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
+
+
+def _section(
+    folder: Path, stream: str, split: str, found: list[Record], palette: dict[tuple[str, str, str], Style]
+) -> Section:
+    groups: dict[str, dict[int, Record]] = {}
+    for record in found:  # in the order they were finished: of two with the same seed the later one stays
+        key = json.dumps([_way(record), _facts(record)], sort_keys=True)
+        groups.setdefault(key, {})[record["seed"]] = record
+    ordered = sorted(groups.values(), key=lambda runs: _order(next(iter(runs.values()))))
+    by_way: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for runs in ordered:
+        first = next(iter(runs.values()))
+        by_way.setdefault(_way(first), []).append(_facts(first))
+    made = []
+    for runs in ordered:
+        kept = tuple(runs[seed] for seed in sorted(runs))
+        way, facts = _way(kept[0]), _facts(kept[0])
+        kin = by_way[way]
+        differing = [k for k in facts if any(other.get(k) != facts[k] for other in kin)]
+        name = names.way(*way, own_loss(way[0]))
+        if differing:
+            name += f" ({', '.join(names.option(k, facts[k]) for k in differing)})"
+        base = palette[way]
+        style = Style(base.colour, base.dash + kin.index(facts))  # variants share the colour, not the line
+        made.append(Group(kept, name, style, _details(folder, kept)))
+    return Section(stream, split, made, repeated=len(found) - sum(len(g.records) for g in made))
+
+
+def own_loss(method: str) -> str:
+    """The loss a method is trained with when none is named."""
+    from mnemon.learning.methods import methods
+
+    known = methods().get(method)
+    return known.default_objective if known else "ce"
+
+
+def _way(record: Record) -> tuple[str, str, str]:
+    return record["method"], record["loss"], record["classifier"]
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """Everything that makes two runs different experiments, beside their way; what the name tells when it differs."""
+    facts = dict(record["options"])
+    facts |= {name: record["protocol"][name] for name in PROTOCOL if name in record["protocol"]}
+    facts |= {"order": record.get("order", "natural"), "data": record.get("data", {}).get("checksum", "")[:8]}
+    return facts
+
+
+def _order(record: Record) -> tuple[Any, ...]:
+    classifiers = list(names.CLASSIFIERS)
+    classifier = record["classifier"]
+    place = classifiers.index(classifier) if classifier in classifiers else len(classifiers)
+    values = [(k, (0, v, "") if isinstance(v, int | float) else (1, 0, str(v))) for k, v in _facts(record).items()]
+    return names.method_order(record["method"]), record["method"], record["loss"], place, classifier, sorted(values)
+
+
+def _palette(found: list[Record]) -> dict[tuple[str, str, str], Style]:
+    """One style a way for the whole page: the paper's own in the accent, the bounds muted, the rest by order."""
+    ways = list(dict.fromkeys(_way(r) for r in sorted(found, key=_order)))
+    palette: dict[tuple[str, str, str], Style] = {}
+    others = 0
+    for way in ways:
+        if way[0] in names.BOUNDS:
+            palette[way] = Style(HUES + 1, names.BOUNDS.index(way[0]))
+        elif way == ("hybrid", "hybrid", "ncm"):
+            palette[way] = Style(0, 0)
+        else:
+            palette[way] = Style(1 + others % HUES, others // HUES)
+            others += 1
+    return palette
+
+
+def _details(folder: Path, runs: Sequence[Record]) -> tuple[dict[str, Any], ...]:
+    """Scores and confusion counts of the runs that have them, for the classifier of these records."""
+    found = []
+    for record in runs:
+        path = Path(folder) / "details" / f"{record['run']}.json"
+        try:
+            whole = json.loads(path.read_bytes())
+            mine = whole["classifiers"].get(record["classifier"])
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise MnemonError(f"{path} is not a file of run details; remove it and the report does without.") from None
+        if mine:
+            found.append({"labels": whole["labels"], **mine})
+    return tuple(found)

@@ -1,0 +1,115 @@
+"""How methods, streams, labels and numbers are written on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own
+    "fine-tune": "fine-tune",
+    "er": "ER",
+    "a-gem": "A-GEM",
+    "gss": "GSS",
+    "mir": "MIR",
+    "gmed-er": "GMED-ER",
+    "gmed-mir": "GMED-MIR",
+    "cope": "CoPE",
+    "aser": "ASER",
+    "er-ace": "ER-ACE",
+    "der++": "DER++",
+    "scr": "SCR",
+    "las": "LAS",
+    "hybrid-ace": "hybrid-ACE",
+    "hybrid": "hybrid",
+    "iid-online": "i.i.d. online",
+    "iid-offline": "i.i.d. offline",
+}
+UPPER_BOUNDS = ("iid-online", "iid-offline")
+BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # one way to classify, so the name alone is enough
+CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
+LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE"}
+DATASETS = {
+    "digits": "Digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "mini_imagenet": "miniImageNet",
+}
+OPTIONS = {"memory_size": "memory", "batch_size": "batch", "replay_size": "replay"}
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def method_order(method: str) -> int:
+    known = list(METHODS)
+    return known.index(method) if method in METHODS else known.index("hybrid-ace")
+
+
+def way(method: str, loss: str, classifier: str, own_loss: str) -> str:
+    """ER + NCM; the loss only where it is not the method's own: ER (MS loss) + NCM."""
+    name = METHODS.get(method, text(method))
+    if loss != own_loss:
+        name += f" ({LOSSES.get(loss, text(loss))} loss)"
+    if method in BOUNDS and classifier == "softmax":
+        return name
+    return f"{name} + {CLASSIFIERS.get(classifier, text(classifier))}"
+
+
+def stream(name: str) -> str:
+    """split-cifar100-20 → Split CIFAR-100, 20 tasks."""
+    kind, _, rest = name.partition("-")
+    dataset, _, tasks = rest.partition("-")
+    title = f"{text(kind).capitalize()} {DATASETS.get(dataset, text(dataset))}".strip()
+    return f"{title}, {text(tasks)} tasks" if tasks else title
+
+
+def option(name: str, value: Any) -> str:
+    return f"{OPTIONS.get(name, text(name))} {number(value) if isinstance(value, float) else text(value)}"
+
+
+def text(value: Any) -> str:
+    """Anything from a record as one line; characters XML does not allow become a dot."""
+    return "".join(c if c.isprintable() else "·" for c in str(value))
+
+
+def number(value: float) -> str:
+    """0.05, 2, 50: as short as it is exact."""
+    return minus(f"{value:g}")
+
+
+def minus(written: str) -> str:
+    """A true minus sign, as wide as a plus, and no minus before zero."""
+    return written.replace("-", "−") if float(written) else written.lstrip("-")
+
+
+def fixed(value: float, digits: int = 2) -> str:
+    return minus(f"{value:.{digits}f}")
+
+
+def thousands(value: int) -> str:
+    return f"{value:,}"
+
+
+def word(count: int) -> str:
+    """Small numbers as words."""
+    return WORDS[count] if count < len(WORDS) else thousands(count)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{thousands(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def ranges(numbers: Iterable[int], dash: str = "–") -> str:
+    """0, 1, 2, 5 → 0–2, 5."""
+    parts: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if parts and parts[-1][1] == n - 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    joint = ", " if dash == "–" else ","
+    return joint.join(f"{a}" if a == b else f"{a}{dash}{b}" for a, b in parts)
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"

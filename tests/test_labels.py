@@ -1,0 +1,45 @@
+"""The label table: any label at any time, and none ever moves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemon import MnemonError
+from mnemon.learning.labels import LabelTable
+
+LABEL = st.one_of(st.text(max_size=3), st.integers(-5, 5), st.booleans())
+
+
+@given(st.lists(st.lists(LABEL, max_size=10), max_size=10))
+def test_indices_follow_the_order_of_first_arrival_and_never_move(chunks):
+    table, where = LabelTable(), {}
+    for chunk in chunks:
+        for label, index in zip(chunk, table.add(chunk).tolist(), strict=True):
+            assert where.setdefault((type(label), label), index) == index
+    assert list(where.values()) == list(range(len(table)))
+    assert [(type(x), x) for x in table.labels] == list(where)
+    again = LabelTable(table.labels)
+    assert [(type(x), x) for x in again.labels] == list(where)
+
+
+def test_true_and_one_are_different_labels():
+    table = LabelTable()
+    assert table.add([1, True, "1", 0, False]).tolist() == [0, 1, 2, 3, 4]
+    assert table.find([True, 1, "True"]).tolist() == [1, 0, -1]
+    assert len(table) == 5
+
+
+def test_numpy_labels_are_the_python_ones():
+    table = LabelTable([3, "a", True])
+    assert table.find(np.array([3, 4])).tolist() == [0, -1]
+    assert table.find(np.array(["a"])).tolist() == [1]
+    assert table.find(np.array([True])).tolist() == [2]
+
+
+@pytest.mark.parametrize("label", [None, 1.5, (1,), b"a"])
+def test_other_things_are_no_labels_and_a_bad_chunk_adds_nothing(label):
+    table = LabelTable(["a"])
+    with pytest.raises(MnemonError, match="a label is a str, an int or a bool"):
+        table.add(["b", label])
+    assert table.labels == ["a"]
