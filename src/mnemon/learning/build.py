@@ -38,10 +38,7 @@ def choose(
     if loss not in OBJECTIVES:
         raise unknown("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
-    default = kind.default_classifier
-    if CLASSIFIERS[default].needs not in ("memory", objective_kind.trains):  # ER trained with MS has no softmax head
-        default = "ncm"
-    chosen = [_classifier(name, kind, objective_kind) for name in (classifiers or [default])]
+    chosen = [_classifier(name, kind, objective_kind) for name in classifiers or [_default(kind, objective_kind)]]
 
     given = dict(given or {})
     mine = {f.name for f in dataclasses.fields(kind)}
@@ -58,6 +55,15 @@ def choose(
     if built.replays and built.memory_size == 0:
         raise MnemonError(f"{method} replays from its memory, so memory_size must be at least 1.")
     return Choice(built, objective, chosen)
+
+
+def _default(method: type[Method], objective: type[Objective]) -> str:
+    """The method's own classifier if this loss trains what it needs (ER with MS has no softmax head), else one that fits."""
+    there = {objective.trains, "memory" if method.replays else None}
+    for name in (method.default_classifier, "ncm", "proxy", "softmax"):
+        if CLASSIFIERS[name].needs in there:
+            return name
+    raise MnemonError(f"the loss {objective.name} trains features only, and {method.name} keeps no memory to classify with.")
 
 
 def _classifier(name: str, method: type[Method], objective: type[Objective]) -> Classifier:

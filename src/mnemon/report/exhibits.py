@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.report import figures, names
-from mnemon.report.figures import Line, Share
+from mnemon.report import arrivals, figures, names
+from mnemon.report.exhibit import Exhibit, Panel
+from mnemon.report.figures import Line
 from mnemon.report.groups import Group, Section, estimate
 from mnemon.report.svg import Pen
-from mnemon.streams.smooth import class_weights
 
 Floats = NDArray[np.float64]
-MOST = 12  # groups in a figure
+MOST = 16  # groups in a figure
 FEW = 8  # up to this many, all variants of a method are shown
-
-
-class Panel(NamedTuple):
-    """A plot under its heading; a group's panel shows the group's colour too."""
-
-    heading: str
-    svg: str
-    group: Group | None = None
-
-
-class Exhibit(NamedTuple):
-    """A figure. `kind` says how the page lays it out; without panels the caption is why there is nothing to see."""
-
-    kind: str
-    title: str
-    caption: str
-    panels: tuple[Panel, ...] = ()
-    legend: tuple[tuple[Group, str], ...] = ()  # with a number for each
 
 
 def exhibits(section: Section, pen: Pen) -> Iterator[Exhibit]:
@@ -43,7 +25,7 @@ def exhibits(section: Section, pen: Pen) -> Iterator[Exhibit]:
     yield _tasks(section, shown, pen)
     yield _scores(section, pen)
     yield _confusions(section, shown, pen)
-    yield _probability(section, pen)
+    yield arrivals.probability(section, pen)
 
 
 def drawn_groups(groups: Sequence[Group]) -> list[Group]:
@@ -96,10 +78,9 @@ def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
 
 
 def _left_out(section: Section, shown: Sequence[Group]) -> str:
-    missing = len(section.groups) - len(shown)
-    if not missing:
+    if len(shown) == len(section.groups):
         return ""
-    return f" Of {len(section.groups)} settings the best of each method is drawn; the table has them all."
+    return f" Drawn: the best settings of each method, {len(shown)} of {len(section.groups)}; the table has them all."
 
 
 def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
@@ -160,7 +141,7 @@ def _scores(section: Section, pen: Pen) -> Exhibit:
             note = f"{group.name}: the newest task scores highest {first} of {len(later)} times."
             notes.append(note)
             label = f"{what} of each task’s classes after each task; {note}"
-            panels.append(Panel(f"{group.name}: {what}", figures.scores(pen, means, label), group))
+            panels.append(Panel(f"{group.name}: {what}", figures.scores(pen, means, group.style, label), group))
     if not panels:
         return Exhibit("scores", title, "No scores: no run here has a softmax or an NCM classifier.")
     caption = (
@@ -186,7 +167,7 @@ def _mean_scores(group: Group) -> Floats | None:
 
 def _confusions(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
     title = "What is taken for what"
-    panels = []
+    found = []
     for group in shown:
         if not group.details:
             continue
@@ -196,99 +177,30 @@ def _confusions(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
         shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
         right = 100 * counts.trace() / max(counts.sum(), 1)
         label = f"{group.name}: confusion matrix of {len(labels)} classes, {names.fixed(right, 1)} % on the diagonal"
-        ends = _neighbours(group.first["protocol"].get("tested", []), labels)
-        panels.append(Panel(group.name, figures.confusion(pen, shares, labels, ends, label), group))
-    if not panels:
+        found.append((group, labels, shares, label))
+    if not found:
         return Exhibit("confusion", title, "No confusion matrices: these runs have no details (details/RUN.json).")
+    # One scale for all panels. With a hundred classes even the diagonal is pale, so the root lifts small shares.
+    full = max(float(shares.max()) for _, _, shares, _ in found) or 1.0
+    many = max(len(labels) for _, labels, _, _ in found) > figures.LABELLED
+    panels, ruled = [], False
+    for group, labels, shares, label in found:
+        ends = _neighbours(group.first["protocol"].get("tested", []), labels)
+        ruled = ruled or bool(ends)
+        strength = np.sqrt(shares / full) if many else shares / full
+        panels.append(Panel(group.name, figures.confusion(pen, strength, labels, ends, label), group))
     caption = (
         "Rows are the true classes, columns the predicted ones, summed over runs; the stronger the blue, the larger "
-        "the share of the row. A clean diagonal is right; a full column is a class everything is taken for."
+        f"the share of the row (full blue: {names.fixed(100 * full, 0)} %{', on a root scale' if many else ''}). A clean "
+        "diagonal is right; a full column is a class everything is taken for."
     )
-    if any(g.first["protocol"].get("kind") == "split" for g in shown):
+    if ruled:
         caption += " Thin rules part the tasks."
     return Exhibit("confusion", title, caption, tuple(panels))
 
 
 def _neighbours(tasks: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[int]:
-    """Where to rule between tasks in the sorted order of labels; nothing if they are not sorted runs of it."""
-    if len(tasks) < 2 or [label for task in tasks for label in task] != list(labels):
+    """Where to rule between tasks in the sorted order of labels; nowhere if tasks are many or not runs of it."""
+    if not 2 <= len(tasks) <= 10 or [label for task in tasks for label in task] != list(labels):
         return []
     return [int(end) for end in np.cumsum([len(task) for task in tasks])[:-1]]
-
-
-def _probability(section: Section, pen: Pen) -> Exhibit:
-    title = "Which classes arrive when"
-    protocol = section.protocol
-    kind = protocol.get("kind")
-    counts = protocol.get("class_counts", [])
-    length = int(protocol.get("samples", 0))
-    if kind not in ("split", "smooth") or not counts or not length:
-        return Exhibit(
-            "probability", title, "The samples are shuffled: every class may come at any time, always alike."
-        )
-    classes = len(counts)
-    if kind == "split":
-        tasks, ends = protocol["tasks"], protocol["boundaries"]
-        shares = _split_shares(tasks, ends, {_key(label): count for label, count in counts})
-        mine = Panel("This stream", _split(pen, shares, length, tasks, ends))
-        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length)))
-    else:
-        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length))
-        groups = np.array_split(np.arange(classes), 10 if classes >= 100 else max(1, classes // 2))
-        tasks = [[counts[i][0] for i in group] for group in groups]
-        ends = np.cumsum([len(g) * length / classes for g in groups]).tolist()
-        shares = _split_shares(tasks, ends, {_key(label): 1 for label, _ in counts})
-        panels = (Panel("The same classes, Split", _split(pen, shares, length, tasks, ends)), mine)
-    caption = (
-        "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
-        "follow each other abruptly; on a Smooth one every class comes and goes, and there are no tasks at all."
-    )
-    return Exhibit("probability", title, caption, panels)
-
-
-def _key(label: Any) -> str:
-    """A label as a dictionary key: 1, True and "1" are different labels."""
-    return repr(label)
-
-
-def _split_shares(tasks: Sequence[Sequence[Any]], ends: Sequence[float], counts: dict[str, int]) -> list[Share]:
-    """Inside its task a class has its share of the samples, and none outside."""
-    shares = []
-    start = 0.0
-    for task, end in zip(tasks, ends, strict=True):
-        total = sum(counts.get(_key(label), 0) for label in task)
-        for label in task:
-            share = counts.get(_key(label), 0) / max(total, 1)
-            shares.append(Share(np.array([start, start, end, end]), np.array([0, share, share, 0])))
-        start = end
-    return shares
-
-
-def _split(
-    pen: Pen, shares: Sequence[Share], length: int, tasks: Sequence[Sequence[Any]], ends: Sequence[float]
-) -> str:
-    """Boxes, with the classes above each task, or its number where there is no room for them."""
-    starts = [0.0, *ends[:-1]]
-    lists = [" ".join(names.text(label) for label in task) for task in tasks]
-    if sum(len(text) + 2 for text in lists) > 70:
-        lists = [str(number) for number in range(1, len(tasks) + 1)]
-    captions = [((a + b) / 2, text) for a, b, text in zip(starts, ends, lists, strict=True)]
-    label = f"Split stream: class probabilities over time, {names.plural(len(tasks), 'task')} one after the other"
-    return figures.probability(pen, shares, length, captions, label)
-
-
-def _smooth(pen: Pen, labels: Sequence[Any], length: int) -> str:
-    """The Gaussians classes are drawn from; their shape does not depend on the length, so a coarse time will do."""
-    classes = len(labels)
-    coarse = classes * max(16, 400 // classes)
-    weights = class_weights(classes, coarse, 0.5)
-    time = np.linspace(length / coarse, length, coarse)
-    shares = []
-    for c in range(classes):
-        there = weights[:, c] > 1e-3
-        shares.append(Share(time[there], weights[there, c]))
-    captions = []
-    written = [names.text(label) for label in labels]
-    if sum(len(name) + 2 for name in written) <= 70:
-        captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
-    return figures.probability(pen, shares, length, captions, "Smooth stream: class probabilities over time")

@@ -1,86 +1,12 @@
-"""What is said about a stream in words: the finding, the protocol, and the commands that make the runs again."""
+"""The protocol of a stream, as terms and definitions."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from mnemon.errors import MnemonError
-from mnemon.metrics import confidence_interval
 from mnemon.report import names
-from mnemon.report.groups import Group, Section, own_loss
-
-# --- the finding
-
-
-def headline(section: Section) -> str:
-    """The section in a sentence or two; a difference is claimed only where its interval over runs excludes zero."""
-    hero, other = _contrast(section.groups)
-    where = f"the validation samples of {section.title}" if section.split == "valid" else section.title
-    sentence = f"On {where}, {_when(section)}, {_said(other or hero, section)}"
-    if other is None:
-        return sentence + "."
-    sentence += f"; {_said(hero, section)}."
-    seeds = sorted(set(hero.seeds) & set(other.seeds))
-    if len(seeds) < 2:
-        return sentence + " One run each is a hint, not a finding: more seeds give an interval."
-    mine, theirs = ({r["seed"]: r["average_accuracy"] for r in g.records} for g in (hero, other))
-    mean, half = confidence_interval([mine[s] - theirs[s] for s in seeds])
-    if abs(mean) <= half:
-        return sentence + f" Over {len(seeds)} paired runs the two cannot be told apart."
-    better = "ahead" if mean > 0 else "behind"
-    margin = f"{names.fixed(abs(mean), 1)} ± {names.fixed(half, 1)}"
-    return sentence + f" Run against run, {_short(hero)} is {margin} points {better}."
-
-
-def _contrast(groups: list[Group]) -> tuple[Group, Group | None]:
-    """What to compare: the paper's method with plain replay where both are there, else the two best."""
-    online = [g for g in groups if g.way[0] not in names.UPPER_BOUNDS] or groups
-    ranked = sorted(online, key=lambda g: -_mean(g))
-    hero = next((g for g in ranked if g.way == ("hybrid", "hybrid", "ncm")), ranked[0])
-    rest = [g for g in ranked if g.way != hero.way]
-    for way in (("er", "ce", "softmax"), ("fine-tune", "ce", "softmax")):
-        plain = next((g for g in rest if g.way == way), None)
-        if plain is not None:
-            return hero, plain
-    return hero, rest[0] if rest else None
-
-
-def _mean(group: Group) -> float:
-    found = group.estimate("average_accuracy")
-    return found.mean if found else 0.0
-
-
-def _when(section: Section) -> str:
-    kind = section.protocol.get("kind")
-    if kind == "split":
-        return f"after {names.word(section.tasks)} task{'' if section.tasks == 1 else 's'}"
-    return "at the end of the stream" if kind == "smooth" else "with the samples shuffled"
-
-
-def _said(group: Group, section: Section) -> str:
-    forgets = group.estimate("average_forgetting")
-    verb = "reaches" if forgets is None else "keeps"
-    said = f"{_long(group)} {verb} {names.fixed(_mean(group), 1)} %"
-    if forgets is not None:
-        said += f" and forgets {names.fixed(forgets.mean, 1)} points"
-    return said
-
-
-def _long(group: Group) -> str:
-    """ER with a softmax classifier; the paper's hybrid with NCM."""
-    if group.way == ("hybrid", "hybrid", "ncm"):
-        return "the paper’s " + group.name.replace(" + NCM", " with NCM")
-    return group.name.replace(" + softmax", " with a softmax classifier").replace(" + ", " with ")
-
-
-def _short(group: Group) -> str:
-    return "the hybrid" if group.way == ("hybrid", "hybrid", "ncm") else group.name
-
-
-# --- the protocol
+from mnemon.report.groups import Group, Section
 
 
 def protocol(section: Section) -> list[tuple[str, str]]:
@@ -171,63 +97,3 @@ def _device(record: dict[str, Any]) -> str:
 
 def _versions(every: list[dict[str, Any]]) -> str:
     return _join(", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items()) for r in every)
-
-
-# --- the commands
-
-
-def commands(section: Section) -> list[str]:
-    """`mnemon run …` for every training in the section; options at their default are not named."""
-    trainings: dict[str, list[Group]] = {}
-    for group in section.groups:
-        first = group.first
-        if first.get("data", {}).get("name") == "arrays":
-            continue  # made from arrays in memory, which no command knows
-        same = [first["method"], first["loss"], first["options"], first.get("order"), _where(first), group.seeds]
-        trainings.setdefault(json.dumps(same, sort_keys=True), []).append(group)
-    return [_command(groups) for groups in trainings.values()]
-
-
-def _command(groups: list[Group]) -> str:
-    first = groups[0].first
-    words = ["mnemon", "run", "--method", first["method"], "--stream", first["stream"]]
-    if first["loss"] != own_loss(first["method"]):
-        words += ["--loss", first["loss"]]
-    own, usual = _defaults(first)
-    classifiers = [g.first["classifier"] for g in groups]
-    if classifiers != [own]:
-        words += ["--classifier", ",".join(classifiers)]
-    for name, value in first["options"].items():
-        if name not in usual or usual[name] != value:
-            words += [f"--{name.replace('_', '-')}", f"{value}"]
-    if first.get("order", "natural") != "natural":
-        words += ["--order", first["order"]]
-    if first.get("split", "test") != "test":
-        words += ["--split", first["split"]]
-    seeds = groups[0].seeds
-    words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else _listed(seeds)]
-    if where := _where(first):
-        words += ["--device", where]
-    return shlex.join(str(word) for word in words)
-
-
-def _listed(seeds: list[int]) -> str:
-    """3-5,8; a single seed as a range of one, since a bare number is a count."""
-    return f"{seeds[0]}-{seeds[0]}" if len(seeds) == 1 else names.ranges(seeds, "-")
-
-
-def _where(record: dict[str, Any]) -> str:
-    """cpu or cuda: the same seed gives the same bytes only on the same device."""
-    device = record.get("device")
-    return "" if not device else "cpu" if device == "cpu" else "cuda"
-
-
-def _defaults(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
-    from mnemon.experiments.spec import Spec
-
-    try:
-        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
-    except MnemonError:
-        return "", {}
-    return choice.classifiers[0].name, choice.options()

@@ -14,7 +14,7 @@ from mnemon.report.groups import Style
 from mnemon.report.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, ink
 
 Floats = NDArray[np.float64]
-LABELLED = 20  # classes (and tasks) up to this many get a tick label each
+LABELLED = 20  # classes up to this many get a tick label each
 BLUE = (0x3B, 0x7D, 0xC4)  # of the confusion matrices: an image cannot follow the page, so a blue that suits both
 
 
@@ -49,7 +49,7 @@ def curves(pen: Pen, lines: Sequence[Line], tasks: int, label: str) -> str:
         ax.set_xticks(x if tasks <= 10 else x[4::5])
         ax.set_xlabel("tasks learned")
 
-    return pen.draw(560, 300, paint, label=label, margins=Margins(left=42))
+    return pen.draw(470, 262, paint, label=label, margins=Margins(left=42))
 
 
 def bars(pen: Pen, kept: Floats, lost: Floats | None, top: float, style: Style, label: str) -> str:
@@ -71,19 +71,19 @@ def bars(pen: Pen, kept: Floats, lost: Floats | None, top: float, style: Style, 
         ax.set_xticks(x if len(kept) <= 10 else x[4::5])
         ax.set_xlabel("task")
 
-    return pen.draw(330, 170, paint, label=label, margins=Margins(left=30))
+    return pen.draw(232, 150, paint, label=label, margins=Margins(left=28))
 
 
-def scores(pen: Pen, lines: Floats, label: str) -> str:
+def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
     """[k, j]: the mean score of task j's classes after task k; the task just learned is marked."""
     tasks = len(lines)
 
     def paint(ax: Any) -> None:
-        x = np.arange(1, tasks + 1)
+        x, colour = np.arange(1, tasks + 1), ink(style.colour)
         for j in range(tasks):
             ax.plot(x[j:], lines[j:, j], color=MUTED, linewidth=1.1, alpha=0.75)
-        ax.plot(x, np.diagonal(lines), color=ink(0), linestyle=(0, (1.5, 2.5)), linewidth=1.2)
-        ax.plot(x, np.diagonal(lines), color=ink(0), linestyle="none", marker="o", markersize=5.5)
+        newest = np.diagonal(lines)
+        ax.plot(x, newest, color=colour, linestyle=(0, (1.5, 2.5)), linewidth=1.2, marker="o", markersize=5.5)
         low, high = float(np.nanmin(lines)), float(np.nanmax(lines))
         room = max(high - low, 1e-9) * 0.08
         ax.set_ylim(low - room, high + room)
@@ -95,10 +95,9 @@ def scores(pen: Pen, lines: Floats, label: str) -> str:
         if tasks <= 10:
             for j, y in enumerate(_apart(lines[-1], (high - low + 2 * room) * 0.058)):
                 if np.isfinite(y):
-                    newest = j == tasks - 1
                     ax.annotate(
                         f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
-                        color=ink(0) if newest else MUTED, annotation_clip=False,
+                        color=colour if j == tasks - 1 else MUTED, annotation_clip=False,
                     )  # fmt: skip
 
     return pen.draw(430, 230, paint, label=label, margins=Margins(left=40, right=26))
@@ -117,16 +116,16 @@ def _apart(values: Floats, gap: float) -> Floats:
     return placed
 
 
-def confusion(pen: Pen, shares: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:
-    """[true, predicted] as shares of each true class; a light rule after each task, where tasks are neighbours."""
+def confusion(pen: Pen, strength: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:
+    """[true, predicted] from 0 (nothing) to 1 (full blue); a light rule at each of `ends`."""
     n = len(labels)
-    written = [names.text(name)[:10] for name in labels] if n <= LABELLED else []
+    written = [names.short(name, 10) for name in labels] if n <= LABELLED else []
     longest = max((len(name) for name in written), default=0)
 
     def paint(ax: Any) -> None:
         image = np.empty((n, n, 4), np.uint8)
         image[..., :3] = BLUE
-        image[..., 3] = np.rint(255 * np.clip(shares, 0, 1))
+        image[..., 3] = np.rint(255 * strength)
         ax.imshow(image, interpolation="none", aspect="auto")
         for end in ends:
             ax.axhline(end - 0.5, color=RULE, linewidth=0.7)
@@ -160,15 +159,15 @@ def probability(
         for number, share in enumerate(classes):
             # Neighbours take turns, so that where one class gives way to the next can be seen.
             colour = ink(0) if number % 2 == 0 else TEXT
-            ax.fill_between(share.time, share.probability, color=colour, alpha=0.16, linewidth=0)
-            ax.plot(share.time, share.probability, color=colour, linewidth=0.9 if len(classes) <= LABELLED else 0.5)
+            few = len(classes) <= LABELLED
+            ax.fill_between(share.time, share.probability, color=colour, alpha=0.16 if few else 0.07, linewidth=0)
+            ax.plot(share.time, share.probability, color=colour, linewidth=0.9 if few else 0.5)
         for place, text in captions:
             ax.annotate(
                 text, (place, 1), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
                 size=8.5, color=MUTED,
             )  # fmt: skip
-        top = max(float(share.probability.max()) for share in classes)
-        ax.set_ylim(0, min(1.0, top * 1.08) if top < 0.93 else 1.0)
+        ax.set_ylim(0, 1)
         ax.set_xlim(0, length)
         ax.locator_params(axis="both", nbins=5)
         ax.set_xlabel("sample of the stream")

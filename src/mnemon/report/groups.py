@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,9 @@ class Group:
         return [r["seed"] for r in self.records]
 
     def values(self, metric: str) -> list[float] | None:
-        """One value a run; None where any run has none."""
+        """One value a run; None where any run has none, and where a single test says nothing new by it."""
+        if metric in ("anytime_accuracy", "learning_accuracy") and self.matrices.shape[1] == 1:
+            return None
         found = [r.get(metric) for r in self.records]
         return None if None in found else [float(v) for v in found if v is not None]
 
@@ -113,12 +116,11 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def read(folder: Path) -> list[Section]:
-    """The sections of a folder; test before validation, streams in the order of their names."""
+    """The sections of a folder: test before validation, Split before Smooth."""
     found = records.read(folder)
     if not found:
-        raise MnemonError(
-            f"{folder} holds no records; make some with `mnemon run --method er --stream split-digits --out {folder}`."
-        )
+        command = f"mnemon run --method er --stream split-digits --out {quote(str(folder))}"
+        raise MnemonError(f"{folder} holds no records; make some with `{command}`.")
     for record in found:
         missing = [name for name in NEEDED if name not in record]
         if missing:
@@ -127,7 +129,7 @@ def read(folder: Path) -> list[Section]:
     for record in found:
         sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
     palette = _palette(found)
-    order = sorted(sections, key=lambda key: (key[1] != "test", key))
+    order = sorted(sections, key=lambda key: (key[1] != "test", key[0].startswith("smooth"), key))
     return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
 
 
@@ -158,12 +160,12 @@ def _section(
     return Section(stream, split, made, repeated=len(found) - sum(len(g.records) for g in made))
 
 
-def own_loss(method: str) -> str:
-    """The loss a method is trained with when none is named."""
+def own_loss(method: str) -> str | None:
+    """The loss a method is trained with when none is named; None for a method this version does not know."""
     from mnemon.learning.methods import methods
 
     known = methods().get(method)
-    return known.default_objective if known else "ce"
+    return known.default_objective if known else None
 
 
 def _way(record: Record) -> tuple[str, str, str]:

@@ -45,22 +45,22 @@ def method_order(method: str) -> int:
     return known.index(method) if method in METHODS else known.index("hybrid-ace")
 
 
-def way(method: str, loss: str, classifier: str, own_loss: str) -> str:
+def way(method: str, loss: str, classifier: str, own_loss: str | None) -> str:
     """ER + NCM; the loss only where it is not the method's own: ER (MS loss) + NCM."""
     name = METHODS.get(method, text(method))
-    if loss != own_loss:
+    if own_loss is not None and loss != own_loss:
         name += f" ({LOSSES.get(loss, text(loss))} loss)"
     if method in BOUNDS and classifier == "softmax":
         return name
     return f"{name} + {CLASSIFIERS.get(classifier, text(classifier))}"
 
 
-def stream(name: str) -> str:
+def stream(name: str, *, with_tasks: bool = True) -> str:
     """split-cifar100-20 → Split CIFAR-100, 20 tasks."""
     kind, _, rest = name.partition("-")
     dataset, _, tasks = rest.partition("-")
     title = f"{text(kind).capitalize()} {DATASETS.get(dataset, text(dataset))}".strip()
-    return f"{title}, {text(tasks)} tasks" if tasks else title
+    return f"{title}, {text(tasks)} tasks" if tasks and with_tasks else title
 
 
 def option(name: str, value: Any) -> str:
@@ -70,6 +70,11 @@ def option(name: str, value: Any) -> str:
 def text(value: Any) -> str:
     """Anything from a record as one line; characters XML does not allow become a dot."""
     return "".join(c if c.isprintable() else "·" for c in str(value))
+
+
+def short(value: Any, length: int) -> str:
+    written = text(value)
+    return written if len(written) <= length else written[: length - 1] + "…"
 
 
 def number(value: float) -> str:

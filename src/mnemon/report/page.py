@@ -12,7 +12,10 @@ from pathlib import Path
 from mnemon.errors import MnemonError
 from mnemon.paper import numbers
 from mnemon.report import facts, names
-from mnemon.report.exhibits import Exhibit, Panel, exhibits
+from mnemon.report.commands import commands
+from mnemon.report.exhibit import Exhibit, Panel
+from mnemon.report.exhibits import exhibits
+from mnemon.report.finding import headline
 from mnemon.report.groups import Estimate, Group, Section, Style, read
 from mnemon.report.style import CSS
 from mnemon.report.svg import DASHES, Pen
@@ -104,18 +107,22 @@ def _contents(sections: Sequence[Section]) -> str:
 
 def _section(section: Section, pen: Pen, number: int) -> str:
     tag = "" if section.split == "test" else f' <span class="tag">{_split_name(section.split)}</span>'
-    shown = "\n".join(_exhibit(exhibit) for exhibit in exhibits(section, pen))
+    made = list(exhibits(section, pen))
+    shown = [_exhibit(exhibit) for exhibit in made if exhibit.panels]
+    absent = " ".join(exhibit.caption for exhibit in made if not exhibit.panels)
+    if absent:
+        shown.append(f'<p class="note absent">{escape(absent)}</p>')
     return f"""<section id="stream-{number}">
 <h2>{escape(section.title)}{tag}</h2>
-<p class="headline">{escape(facts.headline(section))}</p>
+<p class="headline">{escape(headline(section))}</p>
 {_protocol(section)}
 {_table(section)}
-{shown}
+{chr(10).join(shown)}
 </section>"""
 
 
 def _split_name(split: str) -> str:
-    return "validation samples" if split == "valid" else escape(names.text(split))
+    return "validation samples" if split == "valid" else f"{escape(names.text(split))} samples"
 
 
 def _protocol(section: Section) -> str:
@@ -125,7 +132,7 @@ def _protocol(section: Section) -> str:
         for g in section.groups
         if g.first["options"]
     )
-    made = facts.commands(section)
+    made = commands(section)
     if made:
         lines = escape("\n".join([*made, "mnemon report out/runs"]))
         again = f"<details><summary>Make these runs again</summary><pre><code>{lines}</code></pre></details>"
@@ -142,7 +149,10 @@ def _table(section: Section) -> str:
     theirs = [_reported(section, g) for g in groups]
     with_accuracy, with_forgetting = any(theirs), any(p is not None and p.forgetting is not None for p in theirs)
     best = {name: _best(groups, name, choose) for name, _, choose in metrics}
-    head = '<th scope="col">Method</th>' + "".join(f'<th scope="col">{title}</th>' for _, title, _ in metrics)
+    titles = [title for _, title, _ in metrics]
+    if section.protocol.get("kind") == "smooth":
+        titles[0] = "Final accuracy"  # as the paper has it: there are no tasks to average over
+    head = '<th scope="col">Method</th>' + "".join(f'<th scope="col">{title}</th>' for title in titles)
     head += '<th scope="col">Runs</th><th scope="col">Seconds a run</th>'
     if with_accuracy:
         head += '<th scope="col" class="theirs">Paper: accuracy</th>'
@@ -175,20 +185,19 @@ def _table(section: Section) -> str:
         rows.append(f"{opening}{''.join(cells)}</tr>")
     return f"""<h3 class="first">Results</h3>
 <div class="scroll" role="region" aria-label="Results, {escape(section.title)}" tabindex="0"><table>
-<caption>{escape(_about(section, with_accuracy))}</caption>
+<caption class="aside">Results on {escape(section.title)}, {_split_name(section.split)}</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {chr(10).join(rows)}
-</tbody></table></div>"""
+</tbody></table></div>
+<p class="note below">{escape(_about(section, with_accuracy))}</p>"""
 
 
 def _about(section: Section, with_paper: bool) -> str:
-    said = "Percent, mean"
-    if any(len(g.records) > 1 for g in section.groups):
-        said += " ± half-width of the 95 % interval over runs"
-    said += "."
+    several = any(len(g.records) > 1 for g in section.groups)
+    said = "Percent, " + ("mean ± half-width of the 95 % interval over runs." if several else "one run each.")
     if len([g for g in section.groups if not _bound(g)]) > 1:
-        said += " Bold: the best mean of a column"
+        said += " Bold: the best of a column"
         said += ", the i.i.d. bounds aside." if any(_bound(g) for g in section.groups) else "."
     if with_paper:
         said += f" Shaded: what the paper reports for the same cell, {numbers.RUNS} runs."
@@ -241,8 +250,6 @@ def _swatch(style: Style) -> str:
 
 
 def _exhibit(exhibit: Exhibit) -> str:
-    if not exhibit.panels:
-        return f'<h3 class="first">{exhibit.title}</h3>\n<p class="note">{escape(exhibit.caption)}</p>'
     panels = "".join(_panel(panel) for panel in exhibit.panels)
     if exhibit.legend:
         items = "".join(

@@ -33,7 +33,7 @@ h3 { font-size: 1.02rem; margin: 0 0 .9rem; font-weight: 600; }
 h3.first { margin-top: 2.4rem; }
 p { max-width: 46rem; margin: 0 0 1rem; }
 a { color: var(--s0); text-underline-offset: .15em; }
-.quiet, figcaption, caption, .note { color: var(--muted); font-size: .9rem; line-height: 1.5; }
+.quiet, figcaption, .note { color: var(--muted); font-size: .9rem; line-height: 1.5; }
 .tag { font: 600 .72rem/1 system-ui, sans-serif; letter-spacing: .06em; text-transform: uppercase; color: var(--s1);
   border: 1px solid; border-radius: 1em; padding: .3em .75em; margin-left: .6rem; vertical-align: .3em;
   white-space: nowrap; }
@@ -52,26 +52,29 @@ details dl { margin-top: .8rem; }
 pre { background: var(--wash); padding: .9rem 1.1rem; border-radius: 4px; overflow-x: auto; margin: .7rem 0 1rem;
   font: .82rem/1.7 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
 
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-caption { caption-side: bottom; text-align: left; padding-top: .7rem; }
-th, td { padding: .42rem 0 .42rem 1.4rem; text-align: right; white-space: nowrap;
+.scroll { overflow-x: auto; position: relative; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
+.aside { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.below { margin-top: .7rem; max-width: none; }
+th, td { padding: .42rem 0 .42rem 1rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--rule); }
 thead th { font-weight: 500; color: var(--muted); font-size: .82rem; line-height: 1.3; vertical-align: bottom;
-  white-space: normal; min-width: 5.2rem; }
+  white-space: normal; min-width: 4.6rem; }
 th:first-child { text-align: left; padding-left: 0; font-weight: 500; min-width: 9rem; }
 tbody tr:last-child > * { border-bottom-color: currentColor; }
 thead tr > * { border-bottom-color: currentColor; }
 td .pm { color: var(--muted); font-size: .86em; }
 td.best { font-weight: 700; }
 tr.bound > * { color: var(--muted); }
-td.theirs, th.theirs { background: var(--wash); padding-right: .8rem; padding-left: .8rem; }
+td.theirs, th.theirs { background: var(--wash); padding-right: .7rem; padding-left: .7rem; }
+td:has(+ .theirs), th:has(+ .theirs) { padding-right: .8rem; }
 svg.swatch { width: 1.5rem; height: .6rem; margin-right: .55rem; vertical-align: .08em; flex: none; }
 
 figure { margin: 2.8rem 0 0; break-inside: avoid; }
 figcaption { max-width: 46rem; margin-top: .9rem; }
-.panels { display: grid; gap: 1.2rem 1.8rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); }
-.scores .panels, .probability .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.absent { margin-top: 2.8rem; }
+.panels { display: grid; gap: 1.2rem 1.8rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 14rem), 1fr)); }
+.scores .panels, .probability .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
 .confusion .panels { grid-template-columns: repeat(auto-fill, minmax(min(100%, 13.5rem), 1fr)); }
 .scores .panel, .probability .panel { max-width: 36rem; }
 .panel { break-inside: avoid; min-width: 0; }
@@ -84,7 +87,8 @@ figcaption { max-width: 46rem; margin-top: .9rem; }
 @media (max-width: 30rem) {
   main, header, footer { padding: 0 1rem; }
   header { padding-top: 2rem; }
-  .confusion .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem .8rem; }
+  .tasks .panels, .confusion .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem .8rem; }
+  dl { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .8rem 1rem; }
   .headline { font-size: 1.16rem; }
 }
 svg.plot { display: block; width: 100%; height: auto; overflow: visible; }

@@ -1,0 +1,99 @@
+"""Which classes arrive when: the paper's Figure 2 for the stream at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mnemon.report import figures, names
+from mnemon.report.exhibit import Exhibit, Panel
+from mnemon.report.figures import Share
+from mnemon.report.groups import Section
+from mnemon.report.svg import Pen
+from mnemon.streams.smooth import class_weights
+
+
+def probability(section: Section, pen: Pen) -> Exhibit:
+    """This kind of stream beside the other one, over the same classes and as long."""
+    title = "Which classes arrive when"
+    protocol = section.protocol
+    kind = protocol.get("kind")
+    counts = protocol.get("class_counts", [])
+    length = int(protocol.get("samples", 0))
+    if kind not in ("split", "smooth") or not counts or not length:
+        return Exhibit(
+            "probability", title, "The samples are shuffled: every class may come at any time, always alike."
+        )
+    classes = len(counts)
+    if kind == "split":
+        tasks, ends = protocol["tasks"], protocol["boundaries"]
+        shares = _split_shares(tasks, ends, {_key(label): count for label, count in counts})
+        mine = Panel("This stream", _split(pen, shares, length, tasks, ends))
+        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length)))
+    else:
+        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length))
+        groups = np.array_split(np.arange(classes), 10 if classes >= 100 else max(1, classes // 2))
+        tasks = [[counts[i][0] for i in group] for group in groups]
+        ends = np.cumsum([len(g) * length / classes for g in groups]).tolist()
+        shares = _split_shares(tasks, ends, {_key(label): 1 for label, _ in counts})
+        panels = (Panel("The same classes, Split", _split(pen, shares, length, tasks, ends)), mine)
+    caption = (
+        "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
+        "follow each other abruptly; on a Smooth one every class comes and goes, and there are no tasks at all."
+    )
+    return Exhibit("probability", title, caption, panels)
+
+
+def _key(label: Any) -> str:
+    """A label as a dictionary key: 1, True and "1" are different labels."""
+    return repr(label)
+
+
+def _split_shares(tasks: Sequence[Sequence[Any]], ends: Sequence[float], counts: dict[str, int]) -> list[Share]:
+    """Inside its task a class has its share of the samples, and none outside."""
+    shares = []
+    start = 0.0
+    for task, end in zip(tasks, ends, strict=True):
+        total = sum(counts.get(_key(label), 0) for label in task)
+        for label in task:
+            share = counts.get(_key(label), 0) / max(total, 1)
+            shares.append(Share(np.array([start, start, end, end]), np.array([0, share, share, 0])))
+        start = end
+    return shares
+
+
+def _split(
+    pen: Pen, shares: Sequence[Share], length: int, tasks: Sequence[Sequence[Any]], ends: Sequence[float]
+) -> str:
+    """Boxes, with the classes above each task, or its number where there is no room for them."""
+    starts = [0.0, *ends[:-1]]
+    lists = [" ".join(names.text(label) for label in task) for task in tasks]
+    if not _fit(lists):
+        lists = [f"task {number}" if len(tasks) <= 8 else f"{number}" for number in range(1, len(tasks) + 1)]
+    captions = [((a + b) / 2, text) for a, b, text in zip(starts, ends, lists, strict=True)]
+    label = f"Split stream: class probabilities over time, {names.plural(len(tasks), 'task')} one after the other"
+    return figures.probability(pen, shares, length, captions, label)
+
+
+def _fit(texts: Sequence[str]) -> bool:
+    """Can these stand side by side above a plot?"""
+    return max(len(text) + 2 for text in texts) * len(texts) <= 80
+
+
+def _smooth(pen: Pen, labels: Sequence[Any], length: int) -> str:
+    """The Gaussians classes are drawn from; their shape does not depend on the length, so a coarse time will do."""
+    classes = len(labels)
+    coarse = classes * max(16, 400 // classes)
+    weights = class_weights(classes, coarse, 0.5)
+    time = np.linspace(length / coarse, length, coarse)
+    shares = []
+    for c in range(classes):
+        there = weights[:, c] > 1e-3
+        shares.append(Share(time[there], weights[there, c]))
+    captions = []
+    written = [names.text(label) for label in labels]
+    if _fit(written):
+        captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
+    return figures.probability(pen, shares, length, captions, "Smooth stream: class probabilities over time")

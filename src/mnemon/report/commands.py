@@ -1,0 +1,68 @@
+"""The commands that make the runs of a stream again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from mnemon.errors import MnemonError
+from mnemon.report import names
+from mnemon.report.groups import Group, Section, own_loss
+
+
+def commands(section: Section) -> list[str]:
+    """`mnemon run …` for every training in the section; options at their default are not named."""
+    trainings: dict[str, list[Group]] = {}
+    for group in section.groups:
+        first = group.first
+        if first.get("data", {}).get("name") == "arrays":
+            continue  # made from arrays in memory, which no command knows
+        same = [first["method"], first["loss"], first["options"], first.get("order"), _where(first), group.seeds]
+        trainings.setdefault(json.dumps(same, sort_keys=True), []).append(group)
+    return [_command(groups) for groups in trainings.values()]
+
+
+def _command(groups: list[Group]) -> str:
+    first = groups[0].first
+    words = ["mnemon", "run", "--method", first["method"], "--stream", first["stream"]]
+    if first["loss"] != own_loss(first["method"]):
+        words += ["--loss", first["loss"]]
+    own, usual = _defaults(first)
+    classifiers = [g.first["classifier"] for g in groups]
+    if classifiers != [own]:
+        words += ["--classifier", ",".join(classifiers)]
+    for name, value in first["options"].items():
+        if name not in usual or usual[name] != value:
+            words += [f"--{name.replace('_', '-')}", f"{value}"]
+    if first.get("order", "natural") != "natural":
+        words += ["--order", first["order"]]
+    if first.get("split", "test") != "test":
+        words += ["--split", first["split"]]
+    seeds = groups[0].seeds
+    words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else _listed(seeds)]
+    if where := _where(first):
+        words += ["--device", where]
+    return shlex.join(str(word) for word in words)
+
+
+def _listed(seeds: list[int]) -> str:
+    """3-5,8; a single seed as a range of one, since a bare number is a count."""
+    return f"{seeds[0]}-{seeds[0]}" if len(seeds) == 1 else names.ranges(seeds, "-")
+
+
+def _where(record: dict[str, Any]) -> str:
+    """cpu or cuda: the same seed gives the same bytes only on the same device."""
+    device = record.get("device")
+    return "" if not device else "cpu" if device == "cpu" else "cuda"
+
+
+def _defaults(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
+    from mnemon.experiments.spec import Spec
+
+    try:
+        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
+    except MnemonError:
+        return "", {}
+    return choice.classifiers[0].name, choice.options()

@@ -1,0 +1,410 @@
+"""The report: what is on the page is what is in the records, and the page is one well-formed file on its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html import unescape
+
+import numpy as np
+import pytest
+
+import mnemon.report
+from mnemon.errors import MnemonError
+from mnemon.metrics import confidence_interval
+from mnemon.report import facts, groups, names
+from mnemon.report.commands import commands
+from mnemon.report.finding import headline
+
+
+def make(
+    method="er",
+    stream="split-digits",
+    seed=0,
+    *,
+    loss=None,
+    classifier=None,
+    kind="split",
+    tasks=5,
+    labels=tuple(range(10)),
+    level=80.0,
+    loses=5.0,
+    split="test",
+    **options,
+):
+    """A record: task j has `level` + seed when learned, and loses `loses` points with each later task."""
+    labels = list(labels)
+    if kind == "split":
+        matrix = [
+            [max(level + seed - loses * (k - j), 0.0) if j <= k else None for j in range(tasks)] for k in range(tasks)
+        ]
+    else:
+        matrix = [[level + seed] * (tasks if kind == "iid" else 1)]
+    parts = [part.tolist() for part in np.array_split(np.array(labels, object), tasks)]
+    last = [float(v) for v in matrix[-1]]
+    several = len(matrix) > 1
+    best = [max(row[j] for row in matrix[:-1] if row[j] is not None) for j in range(tasks - 1)] if several else []
+    options = {"lr": 0.05, "batch_size": 10, "replay_size": 10, "memory_size": 200} | options
+    loss = loss or ("hybrid" if method == "hybrid" else "ce")
+    return {
+        "method": method,
+        "stream": stream,
+        "seed": seed,
+        "loss": loss,
+        "classifier": classifier or ("ncm" if method == "hybrid" else "softmax"),
+        "memory_size": options["memory_size"],
+        "divisor": None,
+        "order": "natural",
+        "split": split,
+        "cell": None,
+        "average_accuracy": sum(last) / len(last),
+        "average_forgetting": sum(b - e for b, e in zip(best, last, strict=False)) / len(best) if best else None,
+        "anytime_accuracy": float(np.mean([np.mean([v for v in row if v is not None]) for row in matrix])),
+        "learning_accuracy": level + seed if kind == "split" else None,
+        "accuracy_matrix": matrix,
+        "options": options,
+        "protocol": {
+            "kind": kind,
+            "tasks": parts if kind == "split" else [labels],
+            "boundaries": [250 * (k + 1) for k in range(tasks)] if kind == "split" else [250 * tasks],
+            "tested": parts if kind != "smooth" else [labels],
+            "class_counts": [[label, 25] for label in labels],
+            "samples": 250 * tasks,
+            "batches": 25 * tasks,
+            "passes": 1,
+            "augmentation": "none",
+            "memory": "none" if kind == "iid" else "reservoir",
+            "forward": "joint",
+            "backbone": "mlp",
+            "parameters": 190410,
+        },
+        "seconds": {"train": 1.5, "evaluate": 0.5},
+        "device": "cpu",
+        "threads": 2,
+        "versions": {"mnemon": "0.1.0", "torch": "2.13.0"},
+        "data": {"name": "digits", "checksum": "ab" * 32},
+        "run": f"{method}-{stream}-{loss}-{split}-{'-'.join(f'{k}{v}' for k, v in options.items())}-s{seed}",
+        "finished": "2026-11-15T08:00:00+00:00",
+    }
+
+
+def put(folder, records, *, details=True):
+    """Write a folder as the runner does."""
+    (folder / "details").mkdir(parents=True, exist_ok=True)
+    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    runs = {}
+    for r in records if details else []:
+        labels = [label for label, _ in r["protocol"]["class_counts"]]
+        rows = len(r["accuracy_matrix"])
+        scores = [[float(j == k) if j <= k else None for j in range(len(r["accuracy_matrix"][0]))] for k in range(rows)]
+        counts = (9 * np.eye(len(labels), dtype=int) + np.eye(len(labels), k=1, dtype=int)).tolist()
+        whole = runs.setdefault(r["run"], {"labels": labels, "classifiers": {}})
+        whole["classifiers"][r["classifier"]] = {"average_scores": scores, "confusion": counts}
+    for run, whole in runs.items():
+        (folder / "details" / f"{run}.json").write_text(json.dumps(whole))
+    return folder
+
+
+def demo(seeds=3):
+    """What `mnemon demo` leaves behind, in small."""
+    found = []
+    for seed in range(seeds):
+        found.append(make("fine-tune", seed=seed, level=95, loses=30))
+        found.append(make("er", seed=seed, level=90, loses=12))
+        found.append(make("er", seed=seed, level=90, loses=6, classifier="ncm"))
+        found.append(make("hybrid", seed=seed, level=92, loses=1, gamma=0.1))
+    return found
+
+
+def page(folder):
+    """The page's text and tree; parsing it as XML is a stricter test of its form than any browser's."""
+    text = mnemon.report.write(folder).read_text(encoding="utf-8")
+    return text, ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
+
+
+def rows(tree):
+    """The results tables as lists of texts, row by row."""
+    return [["".join(cell.itertext()).strip() for cell in row] for row in tree.iter("tr")]
+
+
+def figures(tree):
+    return [f.get("class") for f in tree.iter("figure")]
+
+
+def test_the_page_is_well_formed_accessible_and_on_its_own(tmp_path):
+    text, tree = page(put(tmp_path, demo()))
+    assert tree.get("lang") == "en"
+    assert tree.find("head/title").text == "Split Digits: mnemon report"
+    assert "http" not in text
+    assert not list(tree.iter("script"))
+    assert not list(tree.iter("link"))
+    for element in tree.iter():
+        for name in ("src", "href"):
+            assert element.get(name, "#").startswith(("#", "data:image/png;base64,")), element.attrib
+    ids = [e.get("id") for e in tree.iter() if e.get("id")]
+    assert len(ids) == len(set(ids))
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    assert used <= set(ids)
+    plots = [s for s in tree.iter("svg") if s.get("class") == "plot"]
+    assert all(s.get("role") == "img" and s.get("aria-label") for s in plots)
+    assert all(cell.get("scope") for cell in tree.iter("th"))
+    assert tree.find(".//caption") is not None
+
+
+def test_every_figure_is_there_with_a_panel_for_each_method(tmp_path):
+    _, tree = page(put(tmp_path, demo()))
+    assert figures(tree) == ["curves", "tasks", "scores", "confusion", "probability"]
+    panels = {f.get("class"): len([s for s in f.iter("svg") if s.get("class") == "plot"]) for f in tree.iter("figure")}
+    assert panels == {"curves": 1, "tasks": 4, "scores": 2, "confusion": 4, "probability": 2}
+    assert all("".join(f.find("figcaption").itertext()).strip() for f in tree.iter("figure"))
+
+
+def test_figures_take_their_colours_from_the_page(tmp_path):
+    text, _ = page(put(tmp_path, demo()))
+    plots = "".join(re.findall(r'<svg class="plot".*?</svg>', text, flags=re.DOTALL))
+    assert not re.findall(r"(?:fill|stroke): #", plots)  # nothing a dark page could not follow
+    assert "currentColor" in plots
+    assert "var(--s0)" in plots
+
+
+def test_means_and_intervals_are_those_of_the_records(tmp_path):
+    found = demo()
+    _, tree = page(put(tmp_path, found))
+    head, *body = rows(tree)
+    assert head[:3] == ["Method", "Average Accuracy", "Average Forgetting"]
+    # ER + softmax ends at 90 + seed − 12·(4, 3, 2, 1, 0): mean 66 + seed, over seeds 0, 1, 2: 67 ± t(2)·1/√3
+    er = next(row for row in body if row[0] == "ER + softmax")
+    assert er[1] == "67.00 ± 2.48"
+    assert confidence_interval([66.0, 67.0, 68.0]) == pytest.approx((67.0, 2.484), abs=1e-3)
+    assert er[2] == "30.00 ± 0.00"  # 12, 24, 36, 48 points lost by tasks 4 … 1
+    assert er[3] == "79.00 ± 2.48"  # the curve: 90, 84, 78, 72, 66, plus seed
+    assert er[5:] == ["3", "2.00"]
+    bold = ["".join(e.itertext()) for e in tree.iter("td") if e.get("class") == "best"]
+    assert bold == ["96.00 ± 2.48", "91.00 ± 2.48", "2.50 ± 0.00", "92.00 ± 2.48"]  # fine-tune learns best, and forgets
+
+
+def test_the_headline_states_the_finding_and_no_more(tmp_path):
+    put(tmp_path, demo())
+    (section,) = groups.read(tmp_path)
+    assert headline(section).replace("\u00a0", " ") == (
+        "On Split Digits, after five tasks, ER with a softmax classifier keeps 67.0 % and forgets 30.0 points; the "
+        "paper’s hybrid with NCM keeps 91.0 % and forgets 2.5 points. Run against run, the hybrid is 24.0 ± 0.0 points "
+        "ahead."
+    )
+    put(
+        tmp_path,
+        [make("er", seed=s, level=80 + s) for s in range(3)] + [make("mir", seed=s, level=81) for s in range(3)],
+    )
+    (section,) = groups.read(tmp_path)
+    assert "cannot be told apart" in headline(section)
+    put(tmp_path, [make("mir")])
+    (section,) = groups.read(tmp_path)
+    assert headline(section).replace("\u00a0", " ") == (
+        "On Split Digits, after five tasks, MIR with a softmax classifier keeps 70.0 % and forgets 12.5 points."
+    )
+
+
+def test_one_run_has_no_interval(tmp_path):
+    text, tree = page(put(tmp_path, demo(seeds=1)))
+    body = text[text.index("<main>") : text.index("<footer>")]
+    assert "±" not in body
+    assert all(row[5] == "1 run" for row in rows(tree)[1:])
+    assert "a hint, not a finding" in body
+    assert "fill-opacity: 0.14" not in body  # no bands either
+
+
+def test_validation_is_kept_apart_and_labelled(tmp_path):
+    found = demo() + [make("er", seed=100 + s, level=50, loses=1, split="valid") for s in range(2)]
+    text, tree = page(put(tmp_path, found))
+    sections = [s for s in tree.iter("section") if s.get("id")]
+    assert len(sections) == 2
+    assert "".join(sections[1].find("h2").itertext()) == "Split Digits validation samples"
+    assert [row[0] for row in rows(sections[1])[1:]] == ["ER + softmax"]
+    assert rows(sections[0])[2][5] == "3"
+    assert "On the validation samples of Split Digits" in text
+    assert "--split valid --seeds 100-101" in text
+
+
+def test_other_hyper_parameters_are_other_groups_and_say_so(tmp_path):
+    found = [make("hybrid", seed=s, lr=lr, gamma=0.1) for s in range(2) for lr in (0.05, 0.2)]
+    found += [make("er", seed=s, loss="ms", classifier="ncm") for s in range(2)]
+    _, tree = page(put(tmp_path, found))
+    assert [row[0] for row in rows(tree)[1:]] == [
+        "ER (MS loss) + NCM",
+        "hybrid + NCM (lr 0.05)",
+        "hybrid + NCM (lr 0.2)",
+    ]
+
+
+def test_of_two_records_with_one_seed_the_later_counts(tmp_path):
+    old, new = make("er", level=10, loses=0), make("er", level=60, loses=0)
+    text, tree = page(put(tmp_path, [old, new]))
+    assert rows(tree)[1][1] == "60.00"
+    assert "Left out: 1 earlier record" in text
+
+
+def test_many_settings_are_all_in_the_table_and_the_best_in_the_figures(tmp_path):
+    found = [make("hybrid", lr=0.05 * n, gamma=0.1, level=50 + n) for n in range(1, 11)] + [make("er")]
+    text, tree = page(put(tmp_path, found))
+    assert len(rows(tree)) == 1 + 11
+    assert "Drawn: the best settings of each method, 2 of 11" in text
+    bars = next(f for f in tree.iter("figure") if f.get("class") == "tasks")
+    assert ["".join(h.itertext()) for h in bars.iter("h4")] == ["ER + softmax", "hybrid + NCM (lr 0.5)"]
+
+
+def test_nothing_from_a_record_is_markup(tmp_path):
+    evil = "<script>alert(1)</script>"
+    labels = [evil, "$a_b$", 'quo"te', "猫", "a&b", "nul\x00l", "fill: #fe0001", "x", "y", "z"]
+    record = make(evil, "split-<i>x</i>-5", labels=labels, **{"<option>": "<value>"})
+    record["run"] = "odd"  # the one thing that is a file name
+    record["device"] = "<b>gpu</b>"
+    text, tree = page(put(tmp_path, [record]))
+    assert not list(tree.iter("script"))
+    assert not list(tree.iter("i"))
+    assert not [b for b in tree.iter("b") if b.text == "gpu"]
+    assert "&lt;script&gt;" in text
+    everything = "".join(tree.itertext())
+    assert all(part in everything for part in ("$a_b$", "猫", "a&b", "nul·l", "fill: #fe…", "<value>"))
+
+
+def test_without_details_two_figures_are_missing_and_the_page_says_so(tmp_path):
+    text, tree = page(put(tmp_path, demo(), details=False))
+    assert figures(tree) == ["curves", "tasks", "probability"]
+    assert text.count("these runs have no details") == 2
+
+
+def test_broken_details_are_named(tmp_path):
+    put(tmp_path, [make()])
+    (path,) = (tmp_path / "details").iterdir()
+    path.write_text('{"labels": [')
+    with pytest.raises(MnemonError, match=re.escape(str(path))):
+        mnemon.report.write(tmp_path)
+
+
+def test_smooth_streams_have_no_tasks(tmp_path):
+    found = [make(m, "smooth-digits", s, kind="smooth", tasks=1, level=40) for m in ("er", "hybrid") for s in range(2)]
+    text, tree = page(put(tmp_path, found))
+    assert rows(tree)[0] == ["Method", "Final accuracy", "Runs", "Seconds a run"]
+    assert figures(tree) == ["confusion", "probability"]
+    assert "No curve" in text
+    assert "On Smooth Digits, at the end of the stream, ER with a softmax classifier reaches 40.5" in text
+
+
+def test_iid_runs_alone(tmp_path):
+    text, tree = page(put(tmp_path, [make("iid-online", seed=s, kind="iid") for s in range(2)]))
+    assert figures(tree) == ["tasks", "confusion"]
+    assert rows(tree)[1][0] == "i.i.d. online"
+    assert "The samples are shuffled" in text
+
+
+def test_iid_runs_are_a_level_beside_the_others_and_never_bold(tmp_path):
+    found = demo() + [make("iid-online", seed=s, kind="iid", level=99) for s in range(3)]
+    text, tree = page(put(tmp_path, found))
+    assert rows(tree)[-1][:3] == ["i.i.d. online", "100.00 ± 2.48", "–"]
+    assert not [c for r in tree.iter("tr") if r.get("class") == "bound" for c in r if c.get("class") == "best"]
+    assert "Level lines are runs on the shuffled samples" in text
+
+
+def test_one_task(tmp_path):
+    _, tree = page(put(tmp_path, [make("er", "split-digits-1", tasks=1)]))
+    assert figures(tree) == ["confusion", "probability"]
+
+
+def test_twenty_tasks_of_a_hundred_classes_stay_small(tmp_path):
+    labels = [f"class {i:02}" for i in range(100)]
+    kind = {"tasks": 20, "labels": labels, "memory_size": 1000, "loses": 4}
+    found = [make(m, "split-cifar100-20", s, **kind) for m in ("er", "hybrid") for s in range(2)]
+    text, tree = page(put(tmp_path, found))
+    assert figures(tree) == ["curves", "tasks", "scores", "confusion", "probability"]
+    assert len(text) < 700_000
+    confusion = next(f for f in tree.iter("figure") if f.get("class") == "confusion")
+    assert "class 07" not in "".join(confusion.itertext())
+    assert len(list(confusion.iter("image"))) == 2  # not ten thousand rectangles each
+
+
+def test_the_papers_numbers_stand_beside_ours_where_the_cell_is_the_same(tmp_path):
+    kind = {"tasks": 5, "memory_size": 1000}
+    found = [make(m, "split-cifar10", s, **kind) for m in ("er", "hybrid") for s in range(2)]
+    found += [make("er", "split-cifar10", s, classifier="ncm", **kind) for s in range(2)]
+    found += [make("er", "split-cifar10", s, tasks=5, memory_size=500) for s in range(2)]
+    text, tree = page(put(tmp_path, found))
+    head, *body = rows(tree)
+    assert head[-2:] == ["Paper: accuracy", "Paper: forgetting"]
+    assert {row[0]: row[-2:] for row in body} == {
+        "ER + softmax (memory 500)": ["–", "–"],  # the paper has 1000
+        "ER + softmax (memory 1000)": ["39.88 ± 1.52", "52.72 ± 1.90"],
+        "ER + NCM": ["44.46 ± 0.95", "–"],
+        "hybrid + NCM": ["51.84 ± 0.91", "35.37 ± 1.35"],
+    }
+    assert "15 runs" in text
+
+
+def test_commands_name_what_is_not_the_default(tmp_path):
+    found = demo() + [make("hybrid", seed=s, lr=0.2, gamma=0.1) for s in (3, 5, 6)] + [make("gone", seed=4, speed=3.5)]
+    put(tmp_path, found)
+    (section,) = groups.read(tmp_path)
+    # `make` states only some of the options a real record has, all of them as `mnemon run` would set them.
+    assert commands(section) == [
+        "mnemon run --method fine-tune --stream split-digits --seeds 3 --device cpu",
+        "mnemon run --method er --stream split-digits --classifier softmax,ncm --seeds 3 --device cpu",
+        "mnemon run --method gone --stream split-digits --loss ce --classifier softmax --lr 0.05 --batch-size 10 "
+        "--replay-size 10 --memory-size 200 --speed 3.5 --seeds 4-4 --device cpu",
+        "mnemon run --method hybrid --stream split-digits --seeds 3 --device cpu",
+        "mnemon run --method hybrid --stream split-digits --lr 0.2 --seeds 3,5-6 --device cpu",
+    ]
+
+
+def test_protocol(tmp_path):
+    put(tmp_path, demo())
+    (section,) = groups.read(tmp_path)
+    terms = dict(facts.protocol(section))
+    assert terms["Dataset"] == "digits, sha256 abababababab"
+    assert terms["Stream"] == "5 tasks of 2 classes: 0 1 · 2 3 · 4 5 · 6 7 · 8 9"
+    assert terms["Samples"] == "1,250 in the stream, 25 of each class"
+    assert terms["Memory"] == "200 samples, reservoir"
+    assert terms["Seeds"] == "0–2"
+    assert terms["Device"] == "cpu, 2 threads"
+
+
+def test_runs_from_arrays_have_no_command(tmp_path):
+    record = make("er", "split")
+    record["data"]["name"] = "arrays"
+    text, _ = page(put(tmp_path, [record]))
+    assert "mnemon run --" not in text
+    assert "with mnemon.run and a stream object" in text
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path):
+    first = mnemon.report.write(put(tmp_path / "a", demo())).read_bytes()
+    again = mnemon.report.write(put(tmp_path / "b", demo()), tmp_path / "elsewhere.html")
+    assert again == tmp_path / "elsewhere.html"
+    assert again.read_bytes() == first
+    assert not list(tmp_path.glob(".*"))  # nothing temporary is left
+
+
+def test_a_folder_without_records_is_refused_with_the_way_out(tmp_path):
+    with pytest.raises(MnemonError, match=re.escape(f"{tmp_path} holds no records; make some with `mnemon run")):
+        mnemon.report.write(tmp_path)
+
+
+def test_a_record_that_lacks_something_is_named(tmp_path):
+    record = make()
+    del record["accuracy_matrix"]
+    (tmp_path / "records.jsonl").write_text(json.dumps(record) + "\n")
+    with pytest.raises(MnemonError, match="has no 'accuracy_matrix'"):
+        mnemon.report.write(tmp_path)
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):
+    put(tmp_path, [make()])
+    with pytest.raises(MnemonError, match="could not be written"):
+        mnemon.report.write(tmp_path, tmp_path / "no" / "such" / "folder.html")
+
+
+def test_numbers_as_they_are_written():
+    assert names.ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+    assert names.fixed(-1.234) == "−1.23"
+    assert names.fixed(-0.001) == "0.00"
+    assert names.stream("split-mini_imagenet-20") == "Split miniImageNet, 20 tasks"
+    assert unescape(names.text("a\nb")) == "a·b"

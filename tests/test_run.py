@@ -1,0 +1,223 @@
+"""One run: what `mnemon.run` returns, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import mnemon
+from mnemon import MnemonError, metrics, streams
+from mnemon.experiments import protocol
+from mnemon.experiments.run import Run, named_task
+from mnemon.experiments.spec import Spec
+from mnemon.learning.build import choose
+
+
+def test_the_paper_in_small():
+    """On Split Digits softmax forgets, the same network read by class means does not, and the hybrid is best."""
+    softmax = mnemon.run("er", "split-digits")
+    ncm = mnemon.run("er", "split-digits", classifier="ncm")
+    hybrid = mnemon.run("hybrid", "split-digits")
+    fine_tune = mnemon.run("fine-tune", "split-digits")
+    assert fine_tune["average_accuracy"] < 25
+    assert fine_tune["average_forgetting"] > 80
+    assert softmax["average_accuracy"] + 5 < hybrid["average_accuracy"]
+    assert softmax["average_forgetting"] > hybrid["average_forgetting"] + 5
+    assert ncm["average_forgetting"] < softmax["average_forgetting"]
+    assert hybrid["average_accuracy"] > 85
+
+
+def test_a_record_is_json_and_says_everything():
+    record = json.loads(json.dumps(mnemon.run("hybrid", "split-digits", seed=3, gamma=0.5), allow_nan=False))
+    for key in ("method", "stream", "seed", "loss", "classifier", "memory_size", "divisor", "order", "split", "cell"):
+        assert key in record
+    assert (record["method"], record["stream"], record["seed"]) == ("hybrid", "split-digits", 3)
+    assert (record["loss"], record["classifier"], record["memory_size"]) == ("hybrid", "ncm", 200)
+    assert record["options"]["gamma"] == 0.5
+    assert set(record["options"]) >= {"lr", "batch_size", "replay_size", "alpha", "beta", "lam", "eps", "divisor"}
+    matrix = record["accuracy_matrix"]
+    assert [[value is None for value in row] for row in matrix] == [[j > k for j in range(5)] for k in range(5)]
+    assert record["average_accuracy"] == metrics.average_accuracy(matrix)
+    assert record["average_forgetting"] == metrics.average_forgetting(matrix)
+    assert len(record["data"]["checksum"]) == 64
+    assert record["versions"]["torch"] == torch.__version__
+    assert record["protocol"]["passes"] == 1
+    assert sum(count for _, count in record["protocol"]["class_counts"]) == record["protocol"]["samples"]
+
+
+def test_the_same_seed_gives_the_same_record():
+    a, b = (mnemon.run("hybrid", "split-digits", seed=1) for _ in range(2))
+    for record in (a, b):
+        del record["seconds"], record["finished"]
+    assert a == b
+    assert mnemon.run("hybrid", "split-digits", seed=2)["accuracy_matrix"] != a["accuracy_matrix"]
+
+
+def test_iid_and_smooth_have_no_tasks_of_their_own():
+    iid = mnemon.run("iid-offline", "split-digits")
+    assert np.shape(iid["accuracy_matrix"]) == (1, 5)
+    assert iid["average_forgetting"] is None
+    assert iid["protocol"]["passes"] == 5
+    smooth = mnemon.run("hybrid", "smooth-digits")
+    assert np.shape(smooth["accuracy_matrix"]) == (1, 1)
+    assert smooth["average_forgetting"] is None
+    assert smooth["average_accuracy"] > 60
+
+
+def test_iid_learns_the_very_samples_of_the_stream():
+    for name in ("split-digits", "smooth-digits"):
+        base, iid = (named_task(name, 4, epochs=e, device=torch.device("cpu")).stream for e in (0, 2))
+        for part in np.split(iid.indices, 2):
+            assert sorted(part) == sorted(base.indices)
+
+
+def test_own_arrays_with_labels_of_any_kind(toy):
+    stream, (x, y, x_test, y_test) = toy
+    names = np.array(["zebra", "ape", "cat", "dog", "eel", "fox"])
+    named = streams.split(names[y], tasks=3, seed=0)
+    record = mnemon.run("hybrid", named, data=(x, names[y], x_test, names[y_test]), lr=0.1)
+    assert record["average_accuracy"] > 80
+    assert record["protocol"]["tested"] == [["ape", "cat"], ["dog", "eel"], ["fox", "zebra"]]
+    images = np.clip(x.reshape(-1, 1, 3, 4) * 20 + 128, 0, 255).astype(np.uint8)
+    test = np.clip(x_test.reshape(-1, 1, 3, 4) * 20 + 128, 0, 255).astype(np.uint8)
+    assert mnemon.run("er", stream, data=(images, y, test, y_test), classifier="ncm")["average_accuracy"] > 60
+
+
+def with_nan(x):
+    x = x.copy()
+    x[7, 3] = np.nan
+    return x
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s, d: (s, (d[0], d[1][:-1], d[2], d[3])), "360 samples and labels"),
+        (lambda s, d: (s, (with_nan(d[0]), *d[1:])), r"x has a value that is not finite .* in sample 7"),
+        (lambda s, d: (s, ([np.zeros((2, 2)), np.zeros((3, 3))], [0, 1], d[2], d[3])), "mixed sizes"),
+        (lambda s, d: (s, (d[0], d[1], d[2][d[3] != 2], d[3][d[3] != 2])), "class 2 of task 2 is empty"),
+        (lambda s, d: (s, (d[0], d[1], d[2][:, :5], d[3])), "must be of one kind"),
+        (lambda s, d: (s, (d[0][:9], d[1][:9], d[2], d[3])), "but x has only 9"),
+        (lambda s, d: (s, d[:2]), "four arrays"),
+        (lambda s, d: (s, None), r"needs data=\(x, y, x_test, y_test\)"),
+        (lambda s, d: ("split-digits", d), "brings its own data"),
+        (lambda s, d: ("split-digit", None), "did you mean 'split-digits'"),
+        (lambda s, d: ("smooth-digits-5", None), "has no tasks"),
+        (lambda s, d: ("split-digits-11", None), "10 classes cannot be split into 11 tasks"),
+    ],
+)
+def test_bad_input_is_one_sentence(toy, change, words):
+    stream, data = change(*toy)
+    with pytest.raises(MnemonError, match=words):
+        mnemon.run("hybrid", stream, data=data)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memory_size": 0}, "memory_size must be at least 1"),
+        ({"device": "cuda:99"}, "is not there"),
+        ({"split": "train"}, "not on 'train'"),
+        ({"seed": -1}, "a seed is"),
+        ({"lr": 1e30}, r"was not finite at step \d+: training diverged"),
+        ({"classifier": "softmax"}, "softmax needs softmax head"),
+        ({"batch_size": 1000}, "less than one batch of 1000"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, words):
+    with pytest.raises(MnemonError, match=words):
+        mnemon.run("hybrid", "split-digits", **options)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "per_class", "train", "valid"),
+    [("mnist", 6000, 500, 1000), ("cifar10", 5000, 4750, 250), ("cifar100", 500, 475, 25), ("mini_imagenet", 480, 456, 24)],
+)
+def test_pools_have_the_counts_of_the_paper(dataset, per_class, train, valid):
+    classes = 10 if dataset in ("mnist", "cifar10") else 100
+    labels = np.repeat(np.arange(classes), per_class)
+    pools = protocol.pools(labels, protocol.RULES[dataset], seed=1)
+    assert np.bincount(labels[pools.train]).tolist() == [train] * classes
+    assert np.bincount(labels[pools.valid]).tolist() == [valid] * classes
+    assert not set(pools.train.tolist()) & set(pools.valid.tolist())
+    other = protocol.pools(labels, protocol.RULES[dataset], seed=2)
+    assert (other.valid != pools.valid).any()
+
+
+@pytest.mark.parametrize(
+    ("stream", "per_class", "classes", "tasks", "batches"),
+    [
+        ("split-mnist", 500, 10, 5, 500),
+        ("split-cifar10", 4750, 10, 5, 4750),
+        ("split-cifar100-10", 475, 100, 10, 4750),
+        ("split-cifar100-20", 475, 100, 20, 4740),
+        ("split-mini_imagenet-20", 456, 100, 20, 4560),
+        ("smooth-cifar10", 4750, 10, 1, 500),
+        ("smooth-cifar100", 475, 100, 1, 4000),
+    ],
+)
+def test_streams_have_the_lengths_of_the_paper(stream, per_class, classes, tasks, batches):
+    made = protocol.make(protocol.parse(stream), np.repeat(np.arange(classes), per_class), seed=0, order="natural")
+    rows, ends = made.batches(10)
+    assert len(ends) == tasks
+    assert len(rows) == batches == ends[-1]
+
+
+def test_validation_never_sees_a_test_sample_and_training_never_a_validation_one():
+    test, valid = (
+        named_task("split-digits", 0, epochs=0, split=s, device=torch.device("cpu")) for s in ("test", "valid")
+    )
+    assert (test.stream.indices == valid.stream.indices).all()
+    trained = {row.tobytes() for row in test.x[test.stream.indices].numpy()}
+    validating = {row.tobytes() for row in valid.x_test.numpy()}
+    assert len(valid.x_test) == pytest.approx(0.1 * 1797, abs=6)
+    assert len(trained & validating) <= 2  # a few digits were drawn twice by their writers
+    assert mnemon.run("er", "split-digits", split="valid")["split"] == "valid"
+
+
+def test_every_method_sees_the_same_stream():
+    streams_ = [
+        named_task("split-digits", 7, epochs=choose(m).method.epochs, device=torch.device("cpu")).stream.indices
+        for m in ("hybrid", "er", "fine-tune")
+    ]
+    assert all((s == streams_[0]).all() for s in streams_)
+
+
+METHODS = mnemon.methods()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("stop", ["start", "one", "middle", "boundary", "last"])
+def test_resume_is_bit_equal(method, stop):
+    """A run that is stopped anywhere and restored into a fresh one ends in the same state, to the bit."""
+    cpu = torch.device("cpu")
+
+    def fresh():
+        spec = Spec(method, "split-digits", 5, options={"memory_size": 60} if method in ("er", "hybrid") else {})
+        choice = spec.choice()
+        return Run(choice, named_task("split-digits", 5, epochs=choice.method.epochs, device=cpu), seed=5, device=cpu)
+
+    whole = fresh()
+    while not whole.finished:
+        whole.advance()
+    total = len(whole.batches)
+    first = whole.ends[0]
+    at = {"start": 0, "one": 1, "middle": total // 2, "boundary": first, "last": total}[stop]
+
+    stopped = fresh()
+    while stopped.position < at:
+        stopped.advance(lambda: stopped.learner.steps < at)
+    tensors, values = stopped.state()
+    saved = {k: v.clone() for k, v in tensors.items()}, json.loads(json.dumps(values))
+
+    resumed = fresh()
+    resumed.restore(*saved)
+    assert resumed.position == at
+    while not resumed.finished:
+        resumed.advance()
+    expected, got = whole.learner.state(), resumed.learner.state()
+    assert all(torch.equal(expected[k], got[k]) for k in expected)
+    assert expected.keys() == got.keys()
+    assert resumed.rows == whole.rows
+    assert resumed.confusion == whole.confusion
