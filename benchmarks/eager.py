@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import header, options, write
 from torch import Tensor, nn
 
+from common import header, options, write
 from mnemon.experiments.run import Run, Task, named_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.backbones import ReducedResNet18
@@ -95,7 +95,7 @@ class Eager:
             x, y = torch.cat([x, replay_x]), torch.cat([y, replay_y])
         loss = self.cross_entropy(x, y) if self.method == "er" else self.hybrid(x, y)
         self.optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         self.optimizer.step()
         if self.method == "hybrid":
             with torch.no_grad():
@@ -121,11 +121,14 @@ class Eager:
             count = len(self.buffer)
             memory = F.normalize(self.features(self.buffer.x[:count]), dim=1)
             means = torch.full((len(self.seen), f.shape[1]), torch.inf)
-            for c in self.buffer.y[:count].unique():
-                means[c] = memory[self.buffer.y[:count] == c].mean(0)
+            for c in range(len(self.seen)):
+                mine = memory[self.buffer.y[:count] == c]
+                if len(mine):
+                    means[c] = mine.mean(0)
             scores = -torch.cdist(F.normalize(f, dim=1), means)
         self.features.train()
-        return scores.argmax(1)
+        predicted: Tensor = scores.argmax(1)
+        return predicted
 
 
 def mlp() -> nn.Module:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from common import header, options, quartiles, write
 from eager import eager_for, inputs, seed_all
-
 from mnemon import data, streams
 from mnemon.errors import MnemonError
 from mnemon.experiments.progress import Progress
@@ -125,7 +125,9 @@ def main() -> None:
         low, middle, high = r["ratio_quartiles"]
         print(f"{method:8} {r['mnemon_ms']:10.3f} {r['eager_ms']:10.3f} {middle:13.2f}   {low:.2f} … {high:.2f}")
         results.append(r)
-    write(args.out, {"benchmark": "step", "net": args.net, "data": task.data["name"], "steps": steps, "results": results})
+    write(
+        args.out, {"benchmark": "step", "net": args.net, "data": task.data["name"], "steps": steps, "results": results}
+    )
 
 
 if __name__ == "__main__":

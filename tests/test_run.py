@@ -132,7 +132,12 @@ def test_bad_options_are_one_sentence(options, words):
 
 @pytest.mark.parametrize(
     ("dataset", "per_class", "train", "valid"),
-    [("mnist", 6000, 500, 1000), ("cifar10", 5000, 4750, 250), ("cifar100", 500, 475, 25), ("mini_imagenet", 480, 456, 24)],
+    [
+        ("mnist", 6000, 500, 1000),
+        ("cifar10", 5000, 4750, 250),
+        ("cifar100", 500, 475, 25),
+        ("mini_imagenet", 480, 456, 24),
+    ],
 )
 def test_pools_have_the_counts_of_the_paper(dataset, per_class, train, valid):
     classes = 10 if dataset in ("mnist", "cifar10") else 100

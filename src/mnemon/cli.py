@@ -51,18 +51,27 @@ def demo(
 
 
 def _run_command() -> Callable[..., None]:
-    """`run`, with an option for each hyper-parameter of any method or loss."""
-    Options = _options()
+    """Run a method on a stream with one or many seeds; print the result with its 95 % interval."""
+    Options = _options()  # an option for each hyper-parameter of any method or loss
 
     def run(
-        method: Annotated[str, arg(help="the method; `mnemon list methods` has them all")],
+        method: Annotated[str, arg(metavar="NAME", help="the method; `mnemon list methods` has them all")],
         stream: Annotated[
-            str, arg(help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset")
+            str,
+            arg(
+                metavar="NAME", help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset"
+            ),
         ],
-        loss: Annotated[str | None, arg(help="another loss than the method's own", metavar="NAME")] = None,
+        loss: Annotated[
+            str | None, arg(help="another loss", metavar="NAME", help_behavior_hint="(default: the method's own)")
+        ] = None,
         classifier: Annotated[
             str | None,
-            arg(help="another classifier, or several with commas: one training, a record each", metavar="NAME"),
+            arg(
+                help="another classifier, or several with commas: one training, a record each",
+                metavar="NAME",
+                help_behavior_hint="(default: the method's own)",
+            ),
         ] = None,
         seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 3,5")] = "1",
         split: Annotated[str, arg(help="evaluate on test, or on valid to choose hyper-parameters")] = "test",
@@ -73,10 +82,15 @@ def _run_command() -> Callable[..., None]:
         ),
         checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
         cell: Annotated[
-            str | None, arg(help="a word for the record: which table or study it belongs to", metavar="WORD")
+            str | None,
+            arg(
+                help="a word for the records: which table or study they belong to",
+                metavar="WORD",
+                help_behavior_hint="",
+            ),
         ] = None,
         quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
-        options: tyro.conf.OmitArgPrefixes[Any] = Options(),  # noqa: B008
+        hyper_parameters: tyro.conf.OmitArgPrefixes[Any] = Options(),  # noqa: B008
     ) -> None:
         """Run a method on a stream with one or many seeds; print the result with its 95 % interval.
 
@@ -87,14 +101,14 @@ def _run_command() -> Callable[..., None]:
         from mnemon.experiments.runner import run_all
         from mnemon.experiments.spec import Spec
 
-        given = {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
+        given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
         classifiers = tuple(classifier.split(",")) if classifier else ()
         specs = [Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)]
         found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
         _print_results(found)
         print(f"records: {out / 'records.jsonl'}")
 
-    run.__annotations__["options"] = tyro.conf.OmitArgPrefixes[Options]  # type: ignore[valid-type]
+    run.__annotations__["hyper_parameters"] = tyro.conf.OmitArgPrefixes[Options]  # type: ignore[misc,valid-type]
     return run
 
 
@@ -103,13 +117,15 @@ def _options() -> type[Any]:
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
 
+    by_stream = ("lr", "gamma", "memory_size")  # what recipes fill in
     fields: dict[str, Any] = {}
-    for holder in (*methods().values(), *OBJECTIVES.values()):
+    holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
+    for holder in holders:
         for field in dataclasses.fields(holder):
             kind = type(field.default)
             text = arg(
                 help=field.metadata["doc"],
-                help_behavior_hint=f"(default: the recipe of the stream, else {field.default})",
+                help_behavior_hint=f"(default: {'by stream, else ' if field.name in by_stream else ''}{field.default})",
                 metavar="|".join(field.metadata["choices"]) or kind.__name__.upper(),
             )
             fields.setdefault(field.name, (field.name, Annotated[kind | None, text], dataclasses.field(default=None)))
@@ -173,7 +189,8 @@ def _stream_words(name: str, rules: Any) -> tuple[str, str]:
 def report(
     folder: Positional[Annotated[Path, arg(help="a folder with records.jsonl")]],
     out: Annotated[
-        Path | None, arg(help="where to write the page (default: FOLDER/report.html)", metavar="FILE")
+        Path | None,
+        arg(help="where to write the page", metavar="FILE", help_behavior_hint="(default: FOLDER/report.html)"),
     ] = None,
 ) -> None:
     """Make one self-contained HTML page from a folder of records: tables, curves, what was forgotten and why."""
@@ -207,7 +224,8 @@ def data_import(
     name: Positional[Annotated[str, arg(help="a built-in dataset, or a new name for an image folder of yours")]],
     path: Positional[Annotated[Path, arg(help="the local copy: archive, folder of files, or a folder per class")]],
     size: Annotated[
-        int | None, arg(help="images of your own: short side and crop, in pixels", metavar="PIXELS")
+        int | None,
+        arg(help="bring your own images to this size (short side, then crop)", metavar="PIXELS", help_behavior_hint=""),
     ] = None,
 ) -> None:
     """Take a dataset from a local copy: CIFAR's binary archive, MNIST's idx files, miniImageNet, or a folder per class."""
@@ -223,7 +241,7 @@ def data_check(name: Positional[Annotated[str, arg(help="the dataset")]]) -> Non
     print(f"{name}: {data.check(name)}")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "list": list_,
     "run": _run_command,  # made when asked for: its options come from the methods
@@ -233,7 +251,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data import": data_import,
     "data check": data_check,
 }
-SUMMARIES = {"run": "Run a method on a stream with one or many seeds; print the result with its 95 % interval."}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -268,8 +285,8 @@ def _dispatch(given: list[str]) -> None:
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
     command = COMMANDS[name]
-    if command is _run_command:
-        command = _run_command()
+    if name == "run":
+        command = command()
     from mnemon.experiments.signals import Stopped
 
     try:
@@ -286,8 +303,7 @@ def _help(start: str = "") -> None:
     console.print(f"usage: mnemon {start}COMMAND …   (mnemon COMMAND --help for its options)\n", markup=False)
     for name, command in COMMANDS.items():
         if name.startswith(start):
-            text = SUMMARIES.get(name) or (inspect.getdoc(command) or "").splitlines()[0]
-            console.print(f"  {name:<12}  {text}")
+            console.print(f"  {name:<12}  {(inspect.getdoc(command) or '').splitlines()[0]}")
     if not start:
         console.print("\n  --version     Print the version.")
 

@@ -30,6 +30,7 @@ class Progress:
             transient=True,
             refresh_per_second=8,
         )
+        self.waited = False
         self.runs: TaskID | None = None
         self.steps: TaskID | None = None
 
@@ -70,6 +71,11 @@ class Progress:
             )
         if self.runs is not None:
             self.bars.advance(self.runs)
+
+    def wait(self, runs: int) -> None:
+        if not self.waited:
+            self.say(f"waiting for another process that works on the {runs} runs left in this folder")
+        self.waited = True
 
     def say(self, line: str) -> None:
         self.console.print(line, markup=False)

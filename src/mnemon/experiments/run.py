@@ -75,6 +75,11 @@ def _resident(name: str, device: torch.device) -> data.Dataset:
     return replace(dataset, x_train=dataset.x_train.to(device), x_test=dataset.x_test.to(device))
 
 
+def dataset_checksum(stream: str, device: torch.device) -> str:
+    """Of the dataset behind a stream's name."""
+    return _resident(protocol.parse(stream).dataset, device).checksum
+
+
 def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int) -> streams.Stream:
     """The same samples i.i.d., for the methods that want that; other methods get the stream as it is."""
     if epochs == 0:
@@ -100,8 +105,8 @@ def array_task(
         raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
     if len(stream.indices) and int(stream.indices.max()) >= len(x):
         raise MnemonError(f"the stream points to sample {int(stream.indices.max())}, but x has only {len(x)}.")
-    for number, labels in enumerate(stream.tasks, 1):
-        for label in labels:
+    for number, classes in enumerate(stream.tasks, 1):
+        for label in classes:
             if not (y_test == label).any():
                 raise MnemonError(f"class {label!r} of task {number} is empty: x_test has no sample of it.")
     pixels = (
@@ -226,7 +231,7 @@ class Run:
         n = len(self.classes)
         place = torch.from_numpy(np.argsort(np.argsort(self.classes))).to(y.device)
         counts = torch.bincount(place[y] * n + place[predicted], minlength=n * n)
-        return counts.reshape(n, n).tolist()  # type: ignore[no-any-return]
+        return counts.reshape(n, n).tolist()
 
     # --- state
 

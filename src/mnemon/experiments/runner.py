@@ -7,12 +7,13 @@ OUT/checkpoints/RUN/         of the runs under way; removed when the record is w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import platform
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -29,9 +30,10 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import metrics, records
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
-from mnemon.experiments.run import Run, Task, array_task, named_task
+from mnemon.experiments.run import Run, Task, array_task, dataset_checksum, named_task
 from mnemon.experiments.signals import Stopped, watched
 from mnemon.experiments.spec import Spec
+from mnemon.learning.backbones import MLP
 from mnemon.learning.build import Choice, choose
 
 
@@ -70,9 +72,10 @@ def run(
         choice = spec.choice()
         task = _task(spec, choice, where)
     going = Run(choice, task, seed=seed, device=where)
-    while not going.finished:
-        going.advance()
-    return _records(going, spec, where)[0]
+    with _threads(going):
+        while not going.finished:
+            going.advance()
+        return _records(going, spec, where)[0]
 
 
 def run_all(
@@ -94,38 +97,51 @@ def run_all(
     _make_folder(out)
     results: dict[int, list[Record]] = {}
     with watched() as stop, show.over(len(specs)):
-        waiting = list(range(len(specs)))
-        patient = False  # first take what nobody else works on, then wait for the others
-        while waiting:
-            left = []
-            for i in waiting:
-                spec, choice = specs[i], choices[i]
-                task = _task(spec, choice, where)
-                key = spec.key(choice, task.data["checksum"], _device_name(where))
-                names = [c.name for c in choice.classifiers]
-                found = _finished(out, key, names)
+        left = list(range(len(specs)))
+        while left:
+            busy = []
+            for i in left:
+                found = _finish(specs[i], choices[i], out, where, checkpoint_every, show, stop)
                 if found is None:
-                    lock = FileLock(out / "checkpoints" / f"{key}.lock")
-                    if patient:
-                        show.say(f"waiting for another process that runs {key}")
-                    try:
-                        with lock.acquire(timeout=0 if not patient else -1, poll_interval=0.2):
-                            found = _finished(out, key, names)  # it may have been finished in between
-                            if found is None:
-                                found = _one(spec, choice, task, out, key, where, checkpoint_every, show, stop)
-                    except Timeout:
-                        left.append(i)
-                        continue
-                results[i] = found
-                show.finished(found)
-            waiting, patient = left, True
+                    busy.append(i)
+                else:
+                    results[i] = found
+                    show.finished(found)
+            if len(busy) == len(left):  # all that is left is in other hands
+                show.wait(len(busy))
+                time.sleep(0.5)
+                if stop():
+                    raise Stopped(stop())
+            left = busy
     return [record for i in range(len(specs)) for record in results[i]]
+
+
+def _finish(
+    spec: Spec,
+    choice: Choice,
+    out: Path,
+    where: torch.device,
+    checkpoint_every: float,
+    show: Progress,
+    stop: Callable[[], int],
+) -> list[Record] | None:
+    """The records of a run, made now unless they are there; None while another process works on it."""
+    key = spec.key(choice, dataset_checksum(spec.stream, where), _device_name(where))
+    names = [c.name for c in choice.classifiers]
+    if found := _finished(out, key, names):
+        return found
+    try:
+        with FileLock(out / "checkpoints" / f"{key}.lock", timeout=0):
+            if found := _finished(out, key, names):  # the other process was done in between
+                return found
+            return _one(spec, choice, out, key, where, checkpoint_every, show, stop)
+    except Timeout:
+        return None
 
 
 def _one(
     spec: Spec,
     choice: Choice,
-    task: Task,
     out: Path,
     key: str,
     where: torch.device,
@@ -134,7 +150,7 @@ def _one(
     stop: Callable[[], int],
 ) -> list[Record]:
     """One run to its end, from its newest checkpoint on."""
-    going = Run(choice, task, seed=spec.seed, device=where)
+    going = Run(choice, _task(spec, choice, where), seed=spec.seed, device=where)
     folder = out / "checkpoints" / ("+".join([key, *sorted(c.name for c in choice.classifiers)]))
     if saved := checkpoint.load(folder, show.say):
         going.restore(saved.tensors, saved.values)
@@ -145,26 +161,37 @@ def _one(
         return not stop() and time.monotonic() < next_save
 
     show.start(spec, going.position, going.batches.shape[0])
-    while not going.finished:
-        going.advance(proceed)
-        if going.rows:
-            show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
-        if stop() or time.monotonic() >= next_save:
-            going.learner.check()
-            tensors, values = going.state()
-            checkpoint.save(folder, going.position * 2 + len(going.rows), tensors, values)
-            next_save = time.monotonic() + checkpoint_every
-        if stop():
-            raise Stopped(stop())
-
-    made = _records(going, spec, where, key)
+    with _threads(going):
+        while not going.finished:
+            going.advance(proceed)
+            if going.rows:
+                show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
+            if stop() or time.monotonic() >= next_save:
+                tensors, values = going.state()
+                checkpoint.save(folder, going.position * 2 + len(going.rows), tensors, values)
+                next_save = time.monotonic() + checkpoint_every
+            if stop():
+                raise Stopped(stop())
+        made = _records(going, spec, where, key)
     try:
-        files.write(out / "details" / f"{key}.json", json.dumps(_details(going)).encode())
+        _write_details(out / "details" / f"{key}.json", going)
         records.append(out, made)
     except OSError as error:
         raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
     shutil.rmtree(folder, ignore_errors=True)
     return made
+
+
+@contextlib.contextmanager
+def _threads(going: Run) -> Iterator[None]:
+    """A step of the MLP is too small to share: a second thread would mostly wait, and on a busy machine wait long."""
+    before = torch.get_num_threads()
+    if isinstance(going.learner.net.backbone, MLP):
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _task(spec: Spec, choice: Choice, device: torch.device) -> Task:
@@ -242,18 +269,18 @@ def _records(going: Run, spec: Spec, device: torch.device, key: str | None = Non
     return made
 
 
-def _details(going: Run) -> dict[str, Any]:
-    """What the report draws beyond the record."""
-    return {
-        "labels": np.sort(going.classes).tolist(),
-        "classifiers": {
-            c.name: {
-                "average_scores": [row[c.name]["scores"] for row in going.rows],
-                "confusion": going.confusion[c.name],
-            }
-            for c in going.choice.classifiers
-        },
+def _write_details(path: Path, going: Run) -> None:
+    """What the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
+    known = json.loads(path.read_bytes())["classifiers"] if path.exists() else {}
+    new = {
+        c.name: {
+            "average_scores": [row[c.name]["scores"] for row in going.rows],
+            "confusion": going.confusion[c.name],
+        }
+        for c in going.choice.classifiers
     }
+    details = {"labels": np.sort(going.classes).tolist(), "classifiers": known | new}
+    files.write(path, json.dumps(details, allow_nan=False).encode())
 
 
 def _null(value: float) -> float | None:

@@ -35,5 +35,5 @@ def watched() -> Iterator[Callable[[], int]]:
     try:
         yield lambda: came[0]
     finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        for caught, handler in old.items():
+            signal.signal(caught, handler)

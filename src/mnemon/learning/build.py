@@ -63,7 +63,9 @@ def _default(method: type[Method], objective: type[Objective]) -> str:
     for name in (method.default_classifier, "ncm", "proxy", "softmax"):
         if CLASSIFIERS[name].needs in there:
             return name
-    raise MnemonError(f"the loss {objective.name} trains features only, and {method.name} keeps no memory to classify with.")
+    raise MnemonError(
+        f"the loss {objective.name} trains features only, and {method.name} keeps no memory to classify with."
+    )
 
 
 def _classifier(name: str, method: type[Method], objective: type[Objective]) -> Classifier:

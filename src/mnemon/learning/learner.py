@@ -157,7 +157,7 @@ class Learner:
         """f of every memory row, in eval mode; [filled, d]."""
         self.net.eval()
         rows = self.memory.x[: self.filled()]
-        return torch.cat([self.net(self.normalise(part)).features for part in rows.split(EVALUATED)])
+        return torch.cat([self.net(self.normalise(part)).features for part in torch.split(rows, EVALUATED)])
 
     # --- prediction
 
@@ -168,7 +168,7 @@ class Learner:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         self.net.eval()
         prepared = [classifier.prepare(self) for classifier in classifiers]
-        outputs: list[Output] = [self.net(self.normalise(part)) for part in x.split(EVALUATED)]
+        outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, EVALUATED)]
         return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state

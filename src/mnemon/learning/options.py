@@ -24,11 +24,13 @@ def option(
 def check(holder: Any) -> None:
     """Every option of `holder` has its type and range, or one sentence."""
     for field in dataclasses.fields(holder):
-        value, kind = getattr(holder, field.name), type(field.default)
+        value: Any = getattr(holder, field.name)
+        kind = type(field.default)
         if kind is float and type(value) is int:
             value = float(value)
             object.__setattr__(holder, field.name, value)  # the dataclasses are frozen for everyone else
-        if type(value) is not kind:
+        given = type(value)
+        if given is not kind:
             raise MnemonError(f"{field.name} must be of type {kind.__name__}, not {value!r}.")
         if kind is float and not math.isfinite(value):
             raise MnemonError(f"{field.name} must be a finite number, not {value}.")

@@ -1,0 +1,38 @@
+# make demo        the paper's claim on real digits in a minute or two, and a report to look at
+# make test        lint, types and tests, under 10 minutes on 2 cores
+# make test-slow   the long kill tests, and the tests on real data
+# make bench       speed beside the plain loop
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow bench clean
+
+demo: .venv/.core
+	$(BIN)/mnemon demo --out out/demo
+
+test: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto
+
+test-slow: .venv/.dev
+	$(BIN)/pytest -n auto -m slow
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/long_stream.py
+
+# One environment, filled in two stages; each is skipped while nothing it depends on has changed.
+.venv/.core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+.venv/.dev: .venv/.core
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

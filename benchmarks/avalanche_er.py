@@ -1,0 +1,111 @@
+"""ER on Split MNIST with Avalanche, step by step beside mnemon in one process (optional: needs avalanche-lib 0.6.0).
+
+Avalanche's own way to learn online: the stream cut into experiences of ten samples (split_online_stream), Naive with
+ReplayPlugin over a ReservoirSamplingBuffer, no metrics and no loggers. Same batches, network, rate and memory size.
+
+    pip install avalanche-lib==0.6.0
+    python benchmarks/avalanche_er.py
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from common import header, options, quartiles, write
+from eager import inputs, mlp, seed_all
+from mnemon.experiments.run import Run, Task, named_task
+from step import CPU, Ours, seconds
+
+try:
+    from avalanche.benchmarks import benchmark_from_datasets
+    from avalanche.benchmarks.scenarios.online import split_online_stream
+    from avalanche.benchmarks.utils import AvalancheDataset, DataAttribute
+    from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin
+    from avalanche.training.storage_policy import ReservoirSamplingBuffer
+    from avalanche.training.supervised import Naive
+except ImportError as error:
+    print(f"Avalanche cannot be imported ({error}); install it with: pip install avalanche-lib==0.6.0", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
+class Avalanche:
+    """Avalanche on the batches of `run`."""
+
+    def __init__(self, run: Run, seed: int) -> None:
+        seed_all(seed)
+        x, y = inputs(run.task, run.task.x), torch.from_numpy(run.task.y)
+        tasks = []
+        for rows in np.split(run.batches, run.ends[:-1]):
+            samples = TensorDataset(x[rows.ravel()], y[rows.ravel()])
+            targets = DataAttribute(y[rows.ravel()].tolist(), "targets")
+            tasks.append(AvalancheDataset([samples], data_attributes=[targets]))
+        bench = benchmark_from_datasets(train=tasks)
+        self.stream = iter(split_online_stream(bench.train_stream, experience_size=10, shuffle=False))
+        self.model = nn.Sequential(mlp(), nn.Linear(400, 10))
+        values = run.choice.options()
+        memory = values["memory_size"]
+        replay = ReplayPlugin(memory, batch_size_mem=10, storage_policy=ReservoirSamplingBuffer(max_size=memory))
+        self.strategy = Naive(
+            model=self.model,
+            optimizer=torch.optim.SGD(self.model.parameters(), lr=values["lr"]),
+            criterion=nn.CrossEntropyLoss(),
+            train_mb_size=10,
+            train_epochs=1,
+            plugins=[replay],
+            evaluator=EvaluationPlugin(),
+        )
+        self.steps = 0
+
+    def block(self, steps: int) -> None:
+        for _ in range(steps):
+            self.strategy.train(next(self.stream))
+        self.steps += steps
+        assert self.strategy.clock.train_iterations == self.steps, "one experience of ten samples is one SGD step"
+
+    @torch.no_grad()
+    def accuracy(self, task: Task) -> float:
+        """Average accuracy over the tasks; each has its own test samples."""
+        right = (self.model(inputs(task, task.x_test)).argmax(1) == torch.from_numpy(task.y_test)).double()
+        means = [right[torch.from_numpy(np.isin(task.y_test, labels))].mean() for labels in task.tested]
+        return 100 * float(torch.stack(means).mean())
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="blocks of 100 steps of each (default 10; 5 are a stream)"
+    )
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    warnings.showwarning = lambda *_, **__: None  # one at each step of Avalanche; printing them would be timed
+    header()
+    task = named_task("split-mnist", args.seed, epochs=0, device=CPU)
+    times: dict[str, list[float]] = {"mnemon": [], "avalanche": []}
+    accuracies = []
+    for number in range(args.rounds):
+        if number % 5 == 0:
+            ours = Ours("er", "split-mnist", task, args.seed + number)
+            theirs = Avalanche(ours.run, args.seed + number)
+        pair: list[tuple[str, Any]] = [("mnemon", ours), ("avalanche", theirs)]
+        for name, what in pair if number % 2 else reversed(pair):
+            times[name].append(10 * seconds(what.block, 100))
+        if number % 5 == 4:
+            accuracies.append(theirs.accuracy(task))
+    low, middle, high = quartiles([a / m for a, m in zip(times["avalanche"], times["mnemon"], strict=True)])
+    print(f"ER, Split MNIST, batch 10 + replay 10, {args.rounds} rounds of 100 steps each")
+    print(f"mnemon {np.median(times['mnemon']):.3f} ms   Avalanche {np.median(times['avalanche']):.3f} ms a step")
+    print(f"Avalanche/mnemon {middle:.2f} ({low:.2f} … {high:.2f})")
+    if accuracies:
+        print(f"Avalanche's average accuracy after each stream: {', '.join(f'{a:.2f}' for a in accuracies)}")
+    write(args.out, {"benchmark": "avalanche_er", "blocks_ms": times, "accuracy": accuracies})
+
+
+if __name__ == "__main__":
+    main()

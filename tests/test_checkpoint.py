@@ -1,0 +1,132 @@
+"""Checkpoints: whole or not there; damaged ones are passed over."""
+
+import errno
+import json
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mnemon import MnemonError, checkpoint, files
+
+
+def tensors(number):
+    return {"w": torch.full((3, 4), float(number)), "n": torch.tensor(number), "empty": torch.zeros(0, 2)}
+
+
+def fill(folder, *numbers):
+    for number in numbers:
+        checkpoint.save(folder, number, tensors(number), {"number": number, "x": 0.1 + 0.2})
+
+
+def newest(folder):
+    lines = []
+    found = checkpoint.load(folder, lines.append)
+    return (found.number if found else None), lines
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    fill(tmp_path, 7)
+    found = checkpoint.load(tmp_path)
+    assert found.number == 7
+    assert found.values == {"number": 7, "x": 0.1 + 0.2}
+    assert all(torch.equal(found.tensors[k], v) and found.tensors[k].dtype == v.dtype for k, v in tensors(7).items())
+
+
+def test_the_newest_two_are_kept(tmp_path):
+    fill(tmp_path, 1, 5, 20)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "0000000005.json",
+        "0000000005.safetensors",
+        "0000000020.json",
+        "0000000020.safetensors",
+    ]
+
+
+def test_an_empty_or_missing_folder_has_none(tmp_path):
+    assert checkpoint.load(tmp_path) is None
+    assert checkpoint.load(tmp_path / "nowhere") is None
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("kind", ["json", "safetensors"])
+@pytest.mark.parametrize("damage", [truncate, flip, os.unlink], ids=["truncated", "bit-flipped", "missing"])
+def test_a_damaged_newest_falls_back_to_the_one_before_with_one_line(tmp_path, kind, damage):
+    fill(tmp_path, 1, 2)
+    damage(tmp_path / f"0000000002.{kind}")
+    number, lines = newest(tmp_path)
+    assert number == 1
+    if (kind, damage) == ("json", os.unlink):
+        assert lines == []  # without its JSON it never was a checkpoint
+    else:
+        assert len(lines) == 1
+        assert "0000000002 is damaged" in lines[0]
+
+
+def test_both_damaged_is_as_if_there_were_none(tmp_path):
+    fill(tmp_path, 1, 2)
+    for path in tmp_path.glob("*.safetensors"):
+        flip(path)
+    number, lines = newest(tmp_path)
+    assert number is None
+    assert len(lines) == 2
+
+
+def test_a_future_format_is_not_read(tmp_path):
+    fill(tmp_path, 1)
+    path = tmp_path / "0000000001.json"
+    body = json.loads(path.read_text())
+    del body["sha256"]
+    body["format"] = 99
+    body["sha256"] = checkpoint._sha(checkpoint._canonical(body))
+    path.write_text(json.dumps(body))
+    number, lines = newest(tmp_path)
+    assert number is None
+    assert "its format is 99" in lines[0]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_garbage_is_passed_over_never_a_crash(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("garbage")
+    fill(folder, 1, 2)
+    path = folder / data.draw(st.sampled_from(["0000000002.json", "0000000002.safetensors"]))
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    else:
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + 4] = data.draw(st.binary(min_size=1, max_size=8))
+    unchanged = bytes(content) == path.read_bytes()
+    path.write_bytes(bytes(content))
+    number, lines = newest(folder)
+    assert number == (2 if unchanged else 1) or json.loads(path.read_bytes()) == json.loads(bytes(content))
+    assert len(lines) <= 1
+
+
+def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch):
+    fill(tmp_path, 1)
+    real = files._flush
+
+    def full(path, flags):
+        if path.suffix == ".part":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, flags)
+
+    monkeypatch.setattr(files, "_flush", full)
+    with pytest.raises(MnemonError, match="No space left on device.*the one before it is untouched"):
+        fill(tmp_path, 2)
+    monkeypatch.undo()
+    assert newest(tmp_path) == (1, [])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0000000001.json", "0000000001.safetensors"]

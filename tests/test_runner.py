@@ -1,0 +1,219 @@
+"""Runs in a folder: never twice, never lost, shared by several processes, stopped and gone on with."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mnemon import MnemonError, checkpoint
+from mnemon.experiments import records, runner
+from mnemon.experiments.run import Run
+from mnemon.experiments.spec import Spec
+from mnemon.learning.methods import methods
+
+COMMAND = [sys.executable, "-m", "mnemon", "run", "--stream", "split-digits", "--device", "cpu"]
+
+
+def spec(seed=0, method="hybrid", **more):
+    return Spec(method, "split-digits", seed, **more)
+
+
+def result(record):
+    """A record without what differs from one run to the next."""
+    return {k: v for k, v in record.items() if k not in ("seconds", "finished")}
+
+
+def test_a_finished_run_is_never_run_again(tmp_path, monkeypatch):
+    first = runner.run_all([spec(0), spec(1)], tmp_path)
+    assert [r["seed"] for r in first] == [0, 1]
+    monkeypatch.setattr(Run, "advance", lambda *_: pytest.fail("ran again"))
+    assert runner.run_all([spec(1), spec(0)], tmp_path) == [first[1], first[0]]
+    assert len(records.read(tmp_path)) == 2
+    assert list((tmp_path / "checkpoints").glob("*/")) == []
+
+
+def test_another_option_is_another_run(tmp_path):
+    keys = {
+        r["run"]
+        for s in (spec(), spec(options={"lr": 0.3}), spec(split="valid"), spec(order="random"), spec(loss="ms"))
+        for r in runner.run_all([s], tmp_path)
+    }
+    assert len(keys) == 5
+
+
+def test_several_classifiers_read_one_training(tmp_path):
+    together = runner.run_all([spec(method="er", classifiers=("softmax", "ncm", "ncm-raw"))], tmp_path)
+    assert [r["classifier"] for r in together] == ["softmax", "ncm", "ncm-raw"]
+    assert len({r["run"] for r in together}) == 1
+    alone = runner.run_all([spec(method="er", classifiers=("ncm",))], tmp_path / "alone")
+    assert alone[0]["accuracy_matrix"] == together[1]["accuracy_matrix"]
+    details = json.loads((tmp_path / "details" / f"{together[0]['run']}.json").read_text())
+    assert details["classifiers"].keys() == {"softmax", "ncm", "ncm-raw"}
+    total = sum(map(sum, details["classifiers"]["ncm"]["confusion"]))
+    diagonal = sum(row[i] for i, row in enumerate(details["classifiers"]["ncm"]["confusion"]))
+    assert 100 * diagonal / total == pytest.approx(together[1]["average_accuracy"], abs=1.5)
+
+
+def test_the_runner_and_the_function_agree(tmp_path):
+    import mnemon
+
+    assert result(runner.run_all([spec(2)], tmp_path)[0]) == result(mnemon.run("hybrid", "split-digits", seed=2))
+
+
+def test_a_line_cut_short_was_never_acknowledged(tmp_path):
+    runner.run_all([spec(0)], tmp_path)
+    path = tmp_path / "records.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"run": "half a rec')
+    assert len(records.read(tmp_path)) == 1
+    runner.run_all([spec(0), spec(1)], tmp_path)
+    assert path.read_bytes().startswith(whole)
+    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path):
+    (tmp_path / "records.jsonl").write_text('{"run": "a", "classifier": "ncm"}\nnonsense\n')
+    with pytest.raises(MnemonError, match="line 2 of .*records.jsonl"):
+        records.read(tmp_path)
+
+
+def test_an_output_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "out").write_text("a file in its place")
+    with pytest.raises(MnemonError, match="the output folder .*out cannot be written"):
+        runner.run_all([spec()], tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "a file in its place"
+
+
+def test_mistakes_are_found_before_anything_is_written(tmp_path):
+    with pytest.raises(MnemonError, match="did you mean 'hybrid'"):
+        runner.run_all([spec(), spec(method="hybrd")], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def limit_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # a checkpoint has more bytes
+
+
+def test_no_room_for_a_checkpoint(tmp_path):
+    """The kernel refuses the write: exit code 2, one sentence; with room again the same command finishes."""
+    command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path), "--checkpoint-every", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_files, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "could not be written (File too large)" in done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "hybrid + ncm" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, number, code):
+    command = [*COMMAND, "--method", "hybrid", "--seeds", "4", "--out", str(tmp_path), "--checkpoint-every", "0.05"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: list(tmp_path.glob("checkpoints/*/*.json")))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "everything is saved, and the same command goes on: mnemon run --stream split-digits" in errors
+    saved = list(tmp_path.glob("checkpoints/*/*.json"))
+    assert saved
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "going on at step" in done.stderr
+    expected = [result(r) for r in runner.run_all([spec(s) for s in range(4)], tmp_path / "undisturbed")]
+    assert [result(r) for r in records.read(tmp_path)] == expected
+
+
+def test_two_processes_share_a_folder(tmp_path):
+    """Both ask for the same eight runs: each is made once, and both see all of them."""
+    command = [*COMMAND, "--method", "hybrid", "--seeds", "8", "--out", str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    found = records.read(tmp_path)
+    assert sorted(r["seed"] for r in found) == list(range(8))
+    tables = [out.splitlines()[2].split()[:8] for out, _ in outputs]
+    assert tables[0] == tables[1]
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.005)
+
+
+def kill_until_done(method, folder, kills, runs, seed):
+    """SIGKILL a real `mnemon run` at random moments, `kills` times, then let it finish."""
+    command = [*COMMAND, "--method", method, "--seeds", str(runs), "--out", str(folder), "--checkpoint-every", "0.01"]
+    rng = random.Random(seed)
+    for _ in range(kills):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        before = trace(folder)
+        wait_for(lambda process=process, before=before: trace(folder) != before or process.poll() is not None)
+        time.sleep(rng.uniform(0, 0.15))
+        process.kill()
+        process.wait()
+    assert len(records.read(folder)) < runs, "it was done before it was killed often enough"
+    subprocess.run(command, check=True, capture_output=True)
+    expected = runner.run_all([spec(s, method) for s in range(runs)], folder / "undisturbed")
+    assert [result(r) for r in records.read(folder)] == [result(r) for r in expected]
+    details = [(folder / "details" / f"{r['run']}.json").read_bytes() for r in expected]
+    assert details == [(folder / "undisturbed" / "details" / f"{r['run']}.json").read_bytes() for r in expected]
+
+
+def trace(folder):
+    """Changes whenever a process has saved something."""
+    return {(p.name, p.stat().st_mtime_ns) for p in folder.glob("checkpoints/*/*") if p.exists()} if folder.exists() else set()
+
+
+def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):
+    kill_until_done("hybrid", tmp_path, kills=20, runs=12, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", methods())
+def test_killed_at_random_moments_every_method(tmp_path, method):
+    kill_until_done(method, tmp_path, kills=25, runs=10 if method == "iid-offline" else 40, seed=2)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "missing"])
+def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(tmp_path, damage):
+    """A real run is killed, its newest checkpoint damaged; the record is the undisturbed one all the same."""
+    command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path), "--checkpoint-every", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wait_for(lambda: len(list(tmp_path.glob("checkpoints/*/*.json"))) >= 2)
+    process.kill()
+    process.wait()
+    (folder,) = tmp_path.glob("checkpoints/*/")
+    newest = max(folder.glob("*.json")).with_suffix(".safetensors")
+    content = newest.read_bytes()
+    if damage == "truncated":
+        newest.write_bytes(content[: len(content) // 2])
+    elif damage == "bit-flipped":
+        newest.write_bytes(content[:-100] + bytes([content[-100] ^ 4]) + content[-99:])
+    else:
+        newest.unlink()
+    lines = []
+    assert checkpoint.load(folder, lines.append) is not None
+    assert len(lines) == 1
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "is damaged" in done.stderr
+    assert "going on at step" in done.stderr
+    expected = runner.run_all([spec()], tmp_path / "undisturbed")
+    assert [result(r) for r in records.read(tmp_path)] == [result(r) for r in expected]
+
+
+def test_in_a_thread_signals_are_left_alone(tmp_path):
+    import threading
+
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(runner.run_all([spec()], tmp_path)))
+    thread.start()
+    thread.join()
+    assert len(found) == 1
+    assert os.path.exists(tmp_path / "records.jsonl")
