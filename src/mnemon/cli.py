@@ -117,7 +117,7 @@ def _options() -> type[Any]:
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
 
-    by_stream = ("lr", "gamma", "memory_size")  # what recipes fill in
+    by_stream = ("lr", "gamma", "divisor", "memory_size")  # what recipes fill in
     fields: dict[str, Any] = {}
     holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
     for holder in holders:

@@ -31,7 +31,7 @@ class Spec:
         """The method, loss and classifiers with every hyper-parameter filled in."""
         name = protocol.parse(self.stream)
         loss = self.loss or method_named(self.method).default_objective
-        given = {"memory_size": name.rules.memory} | recipe(loss, name.kind, name.dataset) | self.options
+        given = {"memory_size": name.rules.memory} | recipe(self.method, loss, name.kind, name.dataset) | self.options
         return choose(self.method, self.loss, self.classifiers, given)
 
     def key(self, choice: Choice, data_checksum: str, device: str) -> str:
