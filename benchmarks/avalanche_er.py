@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from common import header, options, quartiles, write
-from eager import inputs, mlp, seed_all
+from eager import describe, inputs, mlp, seed_all
 from mnemon.experiments.run import Run, Task, named_task
 from step import CPU, Ours, seconds
 
@@ -98,13 +98,14 @@ def main() -> None:
             times[name].append(10 * seconds(what.block, 100))
         if number % 5 == 4:
             accuracies.append(theirs.accuracy(task))
+    values = ours.run.choice.options()
     low, middle, high = quartiles([a / m for a, m in zip(times["avalanche"], times["mnemon"], strict=True)])
-    print(f"ER, Split MNIST, batch 10 + replay 10, {args.rounds} rounds of 100 steps each")
+    print(f"ER, Split MNIST, batch 10 + replay 10, {args.rounds} rounds of 100 steps each, {describe(values)}")
     print(f"mnemon {np.median(times['mnemon']):.3f} ms   Avalanche {np.median(times['avalanche']):.3f} ms a step")
     print(f"Avalanche/mnemon {middle:.2f} ({low:.2f} … {high:.2f})")
     if accuracies:
         print(f"Avalanche's average accuracy after each stream: {', '.join(f'{a:.2f}' for a in accuracies)}")
-    write(args.out, {"benchmark": "avalanche_er", "blocks_ms": times, "accuracy": accuracies})
+    write(args.out, {"benchmark": "avalanche_er", "options": values, "blocks_ms": times, "accuracy": accuracies})
 
 
 if __name__ == "__main__":

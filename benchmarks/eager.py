@@ -9,6 +9,8 @@ it prints the accuracy of this loop beside mnemon's on the same streams:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -47,8 +49,8 @@ class Buffer:
             self.offered += 1
 
 
-def ms_loss(z: Tensor, y: Tensor) -> Tensor:
-    """Multi-Similarity loss with hard mining, averaged over the anchors that have a mined pair."""
+def ms_loss(z: Tensor, y: Tensor, divisor: str) -> Tensor:
+    """Multi-Similarity loss with hard mining, averaged over all anchors ("batch") or those with a mined pair ("active")."""
     sim = z @ z.T
     same = y[:, None] == y[None, :]
     pos = same & ~torch.eye(len(y), dtype=torch.bool)
@@ -60,6 +62,8 @@ def ms_loss(z: Tensor, y: Tensor) -> Tensor:
         neg = neg & (sim > hardest_pos - EPSILON)
     pull = torch.log1p((torch.exp(-ALPHA * (sim - LAMBDA)) * pos).sum(1)) / ALPHA
     push = torch.log1p((torch.exp(BETA * (sim - LAMBDA)) * neg).sum(1)) / BETA
+    if divisor == "batch":
+        return (pull + push).mean()
     return (pull + push).sum() / (pos.any(1) | neg.any(1)).sum().clamp(min=1)
 
 
@@ -77,8 +81,9 @@ class Eager:
         memory: int,
         lr: float,
         gamma: float = 0.0,
+        divisor: str = "batch",
     ) -> None:
-        self.method, self.features, self.gamma = method, features, gamma
+        self.method, self.features, self.gamma, self.divisor = method, features, gamma, divisor
         self.seen = torch.zeros(classes, dtype=torch.bool)
         self.buffer = Buffer(memory, shape)
         self.head = nn.Linear(dim, classes)
@@ -109,7 +114,7 @@ class Eager:
     def hybrid(self, x: Tensor, y: Tensor) -> Tensor:
         z = F.normalize(self.features(x), dim=1)
         logits = (2 * z @ self.proxies.T).masked_fill(~self.seen, -torch.inf)  # −‖z − p‖² + 2 for unit vectors
-        return ms_loss(z, y) + self.gamma * F.cross_entropy(logits, y)
+        return ms_loss(z, y, self.divisor) + self.gamma * F.cross_entropy(logits, y)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -149,7 +154,13 @@ def eager_for(run: Run, x: Tensor) -> Eager:
         memory=values["memory_size"],
         lr=values["lr"],
         gamma=values.get("gamma", 0.0),
+        divisor=values.get("divisor", "batch"),
     )
+
+
+def describe(values: dict[str, Any]) -> str:
+    """The hyper-parameters both sides use, for the output: recipes change, and a number belongs to its recipe."""
+    return ", ".join(f"{name} {values[name]}" for name in ("lr", "memory_size", "gamma", "divisor") if name in values)
 
 
 def inputs(task: Task, x: Tensor) -> Tensor:
@@ -189,12 +200,13 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     header()
     print(f"Split MNIST, average accuracy over {args.seeds} streams (standard deviation)")
-    record = {}
+    record: dict[str, Any] = {}
     for method in ("er", "hybrid"):
         pairs = np.array([average_accuracy(method, args.seed + i) for i in range(args.seeds)])
+        values = Spec(method, "split-mnist").choice().options()
         (eager, ours), (eager_sd, ours_sd) = pairs.mean(0), pairs.std(0, ddof=1)
-        print(f"{method:8} eager {eager:.2f} ({eager_sd:.2f})   mnemon {ours:.2f} ({ours_sd:.2f})")
-        record[method] = {"eager": pairs[:, 0].tolist(), "mnemon": pairs[:, 1].tolist()}
+        print(f"{method:8} eager {eager:.2f} ({eager_sd:.2f})   mnemon {ours:.2f} ({ours_sd:.2f})   {describe(values)}")
+        record[method] = {"options": values, "eager": pairs[:, 0].tolist(), "mnemon": pairs[:, 1].tolist()}
     write(args.out, {"benchmark": "eager", "average_accuracy": record})
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from common import header, options, quartiles, write
-from eager import eager_for, inputs, seed_all
+from eager import describe, eager_for, inputs, seed_all
 from mnemon import data, streams
 from mnemon.errors import MnemonError
 from mnemon.experiments.progress import Progress
@@ -97,6 +97,7 @@ def compare(method: str, net: str, task: Task, seed: int, rounds: int, steps: in
     ratios = [e / m for e, m in zip(times["eager"], times["mnemon"], strict=True)]
     return {
         "method": method,
+        "options": ours.run.choice.options(),
         "mnemon_ms": float(np.median(times["mnemon"])),
         "eager_ms": float(np.median(times["eager"])),
         "ratio_quartiles": quartiles(ratios),
@@ -117,13 +118,14 @@ def main() -> None:
     except MnemonError as error:
         raise SystemExit(str(error)) from None
     header()
-    print(f"{args.net}, batch 10 + replay 10, {args.rounds} rounds of {steps} steps each")
+    print(f"{args.net} on {task.data['name']}, batch 10 + replay 10, {args.rounds} rounds of {steps} steps each")
     print(f"{'method':8} {'mnemon ms':>10} {'eager ms':>10} {'eager/mnemon':>13}   quartiles")
     results = []
     for method in ("er", "hybrid"):
         r = compare(method, args.net, task, args.seed, args.rounds, steps)
         low, middle, high = r["ratio_quartiles"]
-        print(f"{method:8} {r['mnemon_ms']:10.3f} {r['eager_ms']:10.3f} {middle:13.2f}   {low:.2f} … {high:.2f}")
+        ms = f"{r['mnemon_ms']:10.3f} {r['eager_ms']:10.3f}"
+        print(f"{method:8} {ms} {middle:13.2f}   {low:.2f} … {high:.2f}   {describe(r['options'])}")
         results.append(r)
     write(
         args.out, {"benchmark": "step", "net": args.net, "data": task.data["name"], "steps": steps, "results": results}

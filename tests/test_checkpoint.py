@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypa
         real(path, flags)
 
     monkeypatch.setattr(files, "_flush", full)
-    with pytest.raises(MnemonError, match="No space left on device.*the one before it is untouched"):
+    with pytest.raises(MnemonError, match=r"No space left on device.*the one before it is untouched"):
         fill(tmp_path, 2)
     monkeypatch.undo()
     assert newest(tmp_path) == (1, [])

@@ -122,7 +122,16 @@ def test_seeds():
 
 def test_list_names_everything(capsys):
     out, _ = run("list", capsys=capsys)
-    for name in ("hybrid", "fine-tune", "iid-offline", "split-cifar100-20", "smooth-cifar10", "ncm-raw", "pnca", "mnist"):
+    for name in (
+        "hybrid",
+        "fine-tune",
+        "iid-offline",
+        "split-cifar100-20",
+        "smooth-cifar10",
+        "ncm-raw",
+        "pnca",
+        "mnist",
+    ):
         assert name in out
 
 

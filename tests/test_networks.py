@@ -23,6 +23,7 @@ from mnemon.learning.objectives import CrossEntropy, Hybrid
 )
 def test_parameter_counts_of_the_paper(backbone, shape, classes, d, total):
     learner = Learner(ER(memory_size=10), CrossEntropy(), Inputs(shape), backbone=backbone)
+    learner.grow(classes)
     learner.seen[:classes] = True
     assert learner.net.dim == d
     assert learner.parameter_count() == total

@@ -45,7 +45,9 @@ def test_every_dependency_is_pinned_for_reproduction():
 
 @pytest.mark.slow
 def test_the_wheel_installs_into_an_empty_environment_and_runs_the_demo(tmp_path):
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, capture_output=True
+    )
     (wheel,) = tmp_path.glob("*.whl")
     venv.create(tmp_path / "env", with_pip=True)
     install = [tmp_path / "env/bin/pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel]

@@ -79,13 +79,13 @@ def test_a_line_cut_short_was_never_acknowledged(tmp_path):
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
     (tmp_path / "records.jsonl").write_text('{"run": "a", "classifier": "ncm"}\nnonsense\n')
-    with pytest.raises(MnemonError, match="line 2 of .*records.jsonl"):
+    with pytest.raises(MnemonError, match=r"line 2 of .*records.jsonl"):
         records.read(tmp_path)
 
 
 def test_an_output_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "out").write_text("a file in its place")
-    with pytest.raises(MnemonError, match="the output folder .*out cannot be written"):
+    with pytest.raises(MnemonError, match=r"the output folder .*out cannot be written"):
         runner.run_all([spec()], tmp_path / "out")
     assert (tmp_path / "out").read_text() == "a file in its place"
 
@@ -168,7 +168,11 @@ def kill_until_done(method, folder, kills, runs, seed):
 
 def trace(folder):
     """Changes whenever a process has saved something."""
-    return {(p.name, p.stat().st_mtime_ns) for p in folder.glob("checkpoints/*/*") if p.exists()} if folder.exists() else set()
+    return (
+        {(p.name, p.stat().st_mtime_ns) for p in folder.glob("checkpoints/*/*") if p.exists()}
+        if folder.exists()
+        else set()
+    )
 
 
 def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):

@@ -173,7 +173,7 @@ class Run:
         # Class indices in the order of first arrival, as the learner counts them.
         arrived, first = np.unique(task.y[task.stream.indices], return_index=True)
         self.classes = arrived[np.argsort(first)]
-        self.learner.grow(len(self.classes))
+        self.learner.grow(len(self.classes))  # room only: no row knows how many others there are
         self.y = torch.from_numpy(self._index(task.y)).to(device)
         self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
 

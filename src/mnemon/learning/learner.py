@@ -136,7 +136,7 @@ class Learner:
 
     def replay(self, rows: Tensor) -> Batch:
         """Memory rows as a batch."""
-        return Batch(self.normalise(self.memory.x[rows]), self.memory.y[rows])
+        return Batch(self.normalise(self.memory.x.index_select(0, rows)), self.memory.y.index_select(0, rows))
 
     def loss(self, batch: Batch, new: int) -> Tensor:
         """The objective over a batch whose first `new` samples are new, in one forward pass."""

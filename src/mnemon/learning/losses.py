@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -39,22 +40,31 @@ def multi_similarity(
     if divisor not in DIVISORS:
         raise unknown("divisor", divisor, DIVISORS)
     n = len(y)
+    self_, nothing = _diagonal(n, z.dtype, z.device)
     S = z @ z.T  # [n, n]
-    same = y[:, None] == y[None, :]
-    self_ = torch.eye(n, dtype=torch.bool, device=z.device)
-    positive, negative = same & ~self_, ~same
+    same = y[:, None] == y
+    positive = same ^ self_
 
     fixed = S.detach()  # mining chooses pairs, it is not differentiated
-    hardest_negative = fixed.masked_fill(~negative, -math.inf).amax(1, keepdim=True)  # −inf where there is none
+    hardest_negative = fixed.masked_fill(same, -math.inf).amax(1, keepdim=True)  # −inf where there is none
     hardest_positive = fixed.masked_fill(~positive, math.inf).amin(1, keepdim=True)
     P = positive & (fixed < hardest_negative + eps)
-    N = negative & (fixed > hardest_positive - eps)
+    N = ~same & (fixed > hardest_positive - eps)
 
-    # log(1 + Σ e^s) as one logsumexp: the anchor's own, never used place on the diagonal holds the 0 of e^0 = 1.
-    nothing = torch.where(self_, 0.0, -math.inf).to(z.dtype)
-    pull = torch.where(P, -alpha * (S - lam), nothing).logsumexp(1) / alpha
-    push = torch.where(N, beta * (S - lam), nothing).logsumexp(1) / beta
+    above = S - lam
+    pull = torch.where(P, -alpha * above, nothing).logsumexp(1) / alpha
+    push = torch.where(N, beta * above, nothing).logsumexp(1) / beta
     return (pull + push).sum() / (P.any(1).sum().clamp(min=1) if divisor == "active" else n)
+
+
+@lru_cache(maxsize=64)
+def _diagonal(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The diagonal [n, n] as a mask, and what an empty place holds: −inf, and 0 on the diagonal.
+
+    So log(1 + Σ e^s) is one logsumexp: the anchor's own, never used place provides the e^0 = 1.
+    """
+    self_ = torch.eye(n, dtype=torch.bool, device=device)
+    return self_, torch.where(self_, 0.0, -math.inf).to(dtype)
 
 
 def proxy_nca(z: Tensor, y: Tensor, proxies: Tensor, *, seen: Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mnemon import draws
 
-START_CAPACITY = 128  # class rows held ready; doubled when they run out, so shapes change only log2(classes) times
+START_CAPACITY = 16  # class rows held ready; doubled when they run out, so shapes change only log2(classes) times
 
 
 class Output(NamedTuple):

@@ -23,7 +23,7 @@ class Objective:
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         """The scalar loss; the first `new` rows are the new samples, the rest replayed ones. seen: bool [capacity]."""
-        return self.per_sample(out, y, seen).mean()
+        raise TypeError(f"the loss {self.name} does not say what it is.")
 
     def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
         """The discriminative part for each sample [n], by which methods score samples."""
@@ -40,9 +40,32 @@ class CrossEntropy(Objective):
     name: ClassVar[str] = "ce"
     trains: ClassVar[str | None] = "head"
 
-    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+    def logits(self, out: Output, seen: Tensor) -> Tensor:
         assert out.logits is not None
-        return F.cross_entropy(only_seen(out.logits, seen), y, reduction="none")
+        return only_seen(out.logits, seen)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return F.cross_entropy(self.logits(out, seen), y)
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        return F.cross_entropy(self.logits(out, seen), y, reduction="none")
+
+
+@dataclass(frozen=True)
+class ProxyNCA(CrossEntropy):
+    """Proxy-NCA (Eq. 7): cross-entropy of −‖z − p_c‖². Proxies go back to unit length after each step (N_P = 1)."""
+
+    name: ClassVar[str] = "pnca"
+    trains: ClassVar[str | None] = "proxies"
+
+    def logits(self, out: Output, seen: Tensor) -> Tensor:
+        assert out.proxies is not None
+        return proxy_logits(unit(out.features), out.proxies, seen)
+
+    def after(self, net: Network) -> None:
+        assert net.proxies is not None
+        with torch.no_grad():
+            net.proxies.copy_(unit(net.proxies))
 
 
 @dataclass(frozen=True)
@@ -67,30 +90,8 @@ class MultiSimilarity(Objective):
         )
 
 
-class _Proxies:
-    """Proxies are trained like any parameter and put back to unit length after each step (N_P = 1 in the paper)."""
-
-    trains: ClassVar[str | None] = "proxies"
-
-    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
-        assert out.proxies is not None
-        return F.cross_entropy(proxy_logits(unit(out.features), out.proxies, seen), y, reduction="none")
-
-    def after(self, net: Network) -> None:
-        assert net.proxies is not None
-        with torch.no_grad():
-            net.proxies.copy_(unit(net.proxies))
-
-
 @dataclass(frozen=True)
-class ProxyNCA(_Proxies, Objective):
-    """Proxy-NCA (Eq. 7)."""
-
-    name: ClassVar[str] = "pnca"
-
-
-@dataclass(frozen=True)
-class Hybrid(_Proxies, MultiSimilarity):
+class Hybrid(ProxyNCA, MultiSimilarity):
     """L_MS + γ·L_PNCA (Eq. 8): the paper's objective."""
 
     name: ClassVar[str] = "hybrid"
