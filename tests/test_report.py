@@ -340,7 +340,8 @@ def test_the_papers_numbers_stand_beside_ours_where_the_cell_is_the_same(tmp_pat
     assert "15 runs" in text
 
 
-def test_commands_name_what_is_not_the_default(tmp_path):
+def test_commands_name_what_is_not_the_default(tmp_path, monkeypatch):
+    monkeypatch.setattr("mnemon.experiments.spec.recipe", lambda *_: {"lr": 0.05})
     found = demo() + [make("hybrid", seed=s, lr=0.2, gamma=0.1) for s in (3, 5, 6)] + [make("gone", seed=4, speed=3.5)]
     put(tmp_path, found)
     (section,) = groups.read(tmp_path)
