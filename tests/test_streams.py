@@ -57,7 +57,7 @@ def test_epochs_differ():
     assert (first != second).any()
 
 
-@given(LABELS, st.integers(0, 10**6), st.floats(0.05, 3), st.floats(0, 1))
+@given(LABELS, st.integers(0, 10**6), st.sampled_from([1e-6, 1e-3, 0.05, 0.5, 3, 1e6]), st.floats(0, 1))
 @settings(deadline=None, max_examples=60)
 def test_smooth_never_repeats_a_sample(labels, seed, spread, share):
     """Whatever the length and spread, also where classes run out."""
@@ -118,6 +118,7 @@ def test_batches_stay_inside_their_task_and_the_incomplete_last_one_is_left_out(
         (lambda: streams.split([[0], [1]], tasks=1, seed=0), "one label a sample"),
         (lambda: streams.smooth([0, 1], length=3, seed=0), "not 3"),
         (lambda: streams.smooth([0, 1, 1], length=2, seed=0, spread=0), "spread"),
+        (lambda: streams.smooth([0, 1, 1], length=2, seed=0, spread=float("nan")), "spread"),
         (lambda: streams.iid([0, 1], epochs=0, seed=0), "at least one epoch"),
     ],
 )

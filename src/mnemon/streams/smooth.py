@@ -20,10 +20,19 @@ from mnemon.streams.stream import Stream, check_labels
 
 def class_weights(classes: int, length: int, spread: float) -> NDArray[np.float64]:
     """[length, classes]: the normalised class probabilities p_c(t) at t = 1 … length."""
+    return _softmax(_log_weights(classes, length, spread))
+
+
+def _log_weights(classes: int, length: int, spread: float) -> NDArray[np.float64]:
     n0 = length / classes
     t = np.arange(1, length + 1)[:, None]
     mu = (2 * np.arange(1, classes + 1) - 1) * n0 / 2
-    w = np.exp(-((t - mu) ** 2) / (2 * (spread * n0) ** 2))
+    return np.asarray(-(((t - mu) / (spread * n0)) ** 2) / 2)
+
+
+def _softmax(log_w: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows to probabilities; the largest of a row is e^0, so a narrow spread cannot make them all vanish."""
+    w = np.exp(log_w - log_w.max(1, keepdims=True))
     return np.asarray(w / w.sum(1, keepdims=True))
 
 
@@ -36,24 +45,22 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = 0.5) ->
         raise MnemonError(
             f"a Smooth stream of {len(classes)} classes and {len(y)} samples has a length between these two, not {length}."
         )
-    if not spread > 0:
-        raise MnemonError(f"the spread of a Smooth stream is a positive number, not {spread}.")
+    if not 1e-6 <= spread <= 1e6:
+        raise MnemonError(f"the spread of a Smooth stream lies between 0.000001 and 1000000, not at {spread}.")
 
-    p = class_weights(len(classes), length, spread)
+    log_w = _log_weights(len(classes), length, spread)
     u = draws.uniform(seed, "smooth class", 0, length)
     drawn = np.empty(length, np.int64)
     start = 0
     while start < length:  # more than one turn only when a class runs out of images
-        cdf = np.cumsum(p[start:], axis=1)
+        cdf = np.cumsum(_softmax(log_w[start:]), axis=1)
         drawn[start:] = (u[start:, None] * cdf[:, -1:] >= cdf[:, :-1]).sum(1)
         used = np.cumsum(drawn[:, None] == np.arange(len(classes)), axis=0)  # [length, C]
         over = np.flatnonzero((used > supply).any(1))
         if len(over) == 0:
             break
         start = int(over[0])  # from here on the exhausted class has weight 0
-        p[start:, drawn[start]] = 0
-        empty = np.flatnonzero(p[start:].sum(1) == 0)  # far from every class left: any of those will do
-        p[start + empty] = used[start] < supply
+        log_w[start:, drawn[start]] = -np.inf
 
     shuffled = draws.permutation(seed, "stream order", 0, len(y))
     indices = np.empty(length, np.int64)
