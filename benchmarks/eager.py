@@ -150,7 +150,7 @@ def eager_for(run: Run, x: Tensor) -> Eager:
         ReducedResNet18(*shape) if image else mlp(),
         160 if image else 400,
         shape=shape,
-        classes=len(run.classes),
+        classes=len(run.table),
         memory=values["memory_size"],
         lr=values["lr"],
         gamma=values.get("gamma", 0.0),

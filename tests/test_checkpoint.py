@@ -74,6 +74,18 @@ def test_a_damaged_newest_falls_back_to_the_one_before_with_one_line(tmp_path, k
         assert "0000000002 is damaged" in lines[0]
 
 
+def test_a_run_begun_anew_over_damaged_checkpoints_keeps_its_own(tmp_path):
+    """The damaged ones have higher numbers; the new ones must stay all the same."""
+    fill(tmp_path, 490, 500)
+    for path in tmp_path.glob("*.safetensors"):
+        flip(path)
+    fill(tmp_path, 100)
+    assert newest(tmp_path) == (100, [])
+    fill(tmp_path, 110)
+    flip(tmp_path / "0000000110.safetensors")
+    assert newest(tmp_path)[0] == 100
+
+
 def test_both_damaged_is_as_if_there_were_none(tmp_path):
     fill(tmp_path, 1, 2)
     for path in tmp_path.glob("*.safetensors"):

@@ -101,7 +101,7 @@ def test_nothing_learned_nothing_predicted():
         ({"method": "er", "loss": "hybird"}, "unknown loss 'hybird'; did you mean 'hybrid'"),
         ({"method": "er", "classifiers": ["ncn"]}, "unknown classifier 'ncn'; did you mean 'ncm'"),
         ({"method": "er", "classifiers": ["proxy"]}, "proxy needs proxies, which the loss ce does not train"),
-        ({"method": "hybrid", "classifiers": ["softmax"]}, "softmax needs softmax head, which the loss hybrid"),
+        ({"method": "hybrid", "classifiers": ["softmax"]}, "softmax needs a softmax head, which the loss hybrid"),
         ({"method": "fine-tune", "classifiers": ["ncm"]}, "from the memory, and fine-tune keeps none"),
         ({"method": "fine-tune", "loss": "ms"}, "trains features only, and fine-tune keeps no memory"),
         ({"method": "er", "given": {"gamma": 1.0}}, "er with the loss ce has no option 'gamma'"),

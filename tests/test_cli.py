@@ -88,7 +88,7 @@ def test_demo_shows_the_claim_and_writes_the_report(tmp_path, capsys):
         ("data gte x", "unknown command 'data gte'; did you mean 'data get'?"),
         ("data get mnits", "unknown dataset 'mnits'; did you mean 'mnist'?"),
         ("data check cifar10", "cifar10 is not here"),
-        ("list method", "unknown list 'method'; did you mean 'methods'?"),
+        ("list method", "unknown thing to list: 'method'; did you mean 'methods'?"),
         ("run --method hybird --stream split-digits", "unknown method 'hybird'; did you mean 'hybrid'?"),
         ("run --method er --stream splt-digits", "unknown stream 'splt-digits'; did you mean 'split-digits'?"),
         ("run --method er --stream split-digits --memory-size 0", "memory_size must be at least 1"),

@@ -20,7 +20,8 @@ Y = torch.arange(200) // 50  # classes 0 … 3, one after the other
 
 
 def make(method="er", loss=None, seed=0, dtype=torch.float64, inputs=None, **options):
-    choice = choose(method, loss, given={"lr": LR, "memory_size": M} | options)
+    memory = {} if method == "fine-tune" else {"memory_size": M}
+    choice = choose(method, loss, given={"lr": LR} | memory | options)
     return Learner(choice.method, choice.objective, inputs or Inputs((1, 4, 4)), seed=seed, dtype=dtype)
 
 
@@ -128,7 +129,7 @@ def test_fine_tune_keeps_no_memory():
 )
 def test_nothing_is_ever_nan(method, loss):
     """A first batch of one class, a batch of one sample, an empty memory, a memory smaller than the replay."""
-    for options in ({}, {"memory_size": 3}, {"replay_size": 50}):
+    for options in ({}, {"memory_size": 3}, {"replay_size": 50}) if method != "fine-tune" else ({},):
         learner = make(method, loss, dtype=torch.float32, **options)
         learner.learn(X, torch.zeros_like(Y), rows(3))
         learner.learn(X, Y, rows(7, 1))
@@ -151,6 +152,18 @@ def test_rows_of_classes_not_seen_are_not_trained():
         after = learner.state()[name]
         assert not torch.equal(after[:2], before[:2])
         assert torch.allclose(after[2:], before[2:], atol=1e-15)
+
+
+def test_looking_at_the_memory_does_not_end_training_mode():
+    learner = make("er")
+    learner.learn(X, Y, rows(3))
+    assert learner.net.training
+    learner.memory_features()
+    assert learner.net.training
+    with learner.evaluating():
+        assert not learner.net.training
+        learner.memory_features()
+        assert not learner.net.training
 
 
 def test_more_classes_than_there_was_room_for():

@@ -106,6 +106,13 @@ def test_no_overflow():
     assert loss.item() == pytest.approx(math.log(1 + 3 * math.exp(-1)) / 2 + 0.5, abs=1e-3)
 
 
+def test_what_is_not_a_number_shows_in_the_loss():
+    """Mining must not hide divergence: a pair that compares with nothing is not left out."""
+    z = torch.eye(6)
+    z[2] = math.nan
+    assert losses.multi_similarity(z, torch.tensor([0, 0, 0, 1, 1, 1])).isnan()
+
+
 def test_unknown_divisor():
     with pytest.raises(MnemonError, match="did you mean 'batch'"):
         losses.multi_similarity(Z, Y, divisor="bach")

@@ -46,6 +46,8 @@ def make(
     several = len(matrix) > 1
     best = [max(row[j] for row in matrix[:-1] if row[j] is not None) for j in range(tasks - 1)] if several else []
     options = {"lr": 0.05, "batch_size": 10, "replay_size": 10, "memory_size": 200} | options
+    if method == "fine-tune":
+        del options["replay_size"], options["memory_size"]
     loss = loss or ("hybrid" if method == "hybrid" else "ce")
     return {
         "method": method,
@@ -53,7 +55,7 @@ def make(
         "seed": seed,
         "loss": loss,
         "classifier": classifier or ("ncm" if method == "hybrid" else "softmax"),
-        "memory_size": options["memory_size"],
+        "memory_size": options.get("memory_size", 0),
         "divisor": None,
         "order": "natural",
         "split": split,
@@ -389,11 +391,30 @@ def test_a_folder_without_records_is_refused_with_the_way_out(tmp_path):
         mnemon.report.write(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accuracy_matrix": []},
+        {"accuracy_matrix": [[1.0], [1.0, 2.0]]},
+        {"accuracy_matrix": "x"},
+        {"options": None},
+        {"protocol": []},
+        {"seed": None},
+        {"average_accuracy": "x"},
+        {"versions": None},
+    ],
+)
+def test_a_malformed_record_is_one_sentence(tmp_path, change):
+    (tmp_path / "records.jsonl").write_text(json.dumps(make() | change) + "\n")
+    with pytest.raises(MnemonError, match="has no proper"):
+        mnemon.report.write(tmp_path)
+
+
 def test_a_record_that_lacks_something_is_named(tmp_path):
     record = make()
     del record["accuracy_matrix"]
     (tmp_path / "records.jsonl").write_text(json.dumps(record) + "\n")
-    with pytest.raises(MnemonError, match="has no 'accuracy_matrix'"):
+    with pytest.raises(MnemonError, match="has no proper 'accuracy_matrix'"):
         mnemon.report.write(tmp_path)
 
 

@@ -9,7 +9,7 @@ import torch
 import mnemon
 from mnemon import MnemonError, metrics, streams
 from mnemon.experiments import protocol
-from mnemon.experiments.run import Run, named_task
+from mnemon.experiments.run import Run, array_task, named_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 
@@ -65,6 +65,31 @@ def test_iid_and_smooth_have_no_tasks_of_their_own():
     assert smooth["average_accuracy"] > 60
 
 
+def test_numpy_numbers_are_numbers():
+    plain = mnemon.run("er", "split-digits", seed=1, lr=0.1, batch_size=8)
+    numpy = mnemon.run("er", "split-digits", seed=np.int64(1), lr=np.float64(0.1), batch_size=np.int32(8))
+    assert json.dumps(numpy["options"]) == json.dumps(plain["options"])
+    assert numpy["run"] == plain["run"]
+
+
+def test_methods_without_a_memory_have_no_options_for_it():
+    assert mnemon.run("fine-tune", "split-digits")["options"] == {"lr": 0.2, "batch_size": 10}
+    with pytest.raises(MnemonError, match="fine-tune with the loss ce has no option 'memory_size'"):
+        mnemon.run("fine-tune", "split-digits", memory_size=7)
+
+
+def test_a_class_that_never_arrives_is_counted_as_itself(toy):
+    """Smooth may draw no sample of a class; its test samples are then all wrong, and in the row of their own class."""
+    _, (x, y, x_test, y_test) = toy
+    absent = streams.Stream("smooth", np.flatnonzero(y != 2)[:100], (100,), (tuple(range(6)),))
+    task = array_task(absent, (x, y, x_test, y_test), 0, epochs=0, device=torch.device("cpu"))
+    run = Run(choose("hybrid", given={"lr": 0.1}), task, seed=0, device=torch.device("cpu"))
+    run.advance()
+    confusion = np.array(run.confusion["ncm"])
+    assert confusion.sum(1).tolist() == [20] * 6
+    assert confusion[:, 2].sum() == 0
+
+
 def test_iid_learns_the_very_samples_of_the_stream():
     for name in ("split-digits", "smooth-digits"):
         base, iid = (named_task(name, 4, epochs=e, device=torch.device("cpu")).stream for e in (0, 2))
@@ -104,6 +129,9 @@ def with_nan(x):
         (lambda s, d: ("split-digits", d), "brings its own data"),
         (lambda s, d: ("split-digit", None), "did you mean 'split-digits'"),
         (lambda s, d: ("smooth-digits-5", None), "has no tasks"),
+        (lambda s, d: ("split-digits-0", None), "unknown stream"),
+        (lambda s, d: ("split-digits-", None), "unknown stream"),
+        (lambda s, d: (s, (d[0].astype(int), d[1], d[2].astype(int), d[3])), "holds torch.int64: pass images as uint8"),
         (lambda s, d: ("split-digits-11", None), "10 classes cannot be split into 11 tasks"),
     ],
 )
@@ -118,10 +146,16 @@ def test_bad_input_is_one_sentence(toy, change, words):
     [
         ({"memory_size": 0}, "memory_size must be at least 1"),
         ({"device": "cuda:99"}, "is not there"),
-        ({"split": "train"}, "not on 'train'"),
+        ({"split": "train"}, "unknown split 'train'"),
+        ({"order": "rnadom"}, "did you mean 'random'"),
+        ({"memory_size": 10**9}, "memory_size must be at most"),
+        ({"device": "meta"}, "is not there"),
+        ({"classifier": ""}, "unknown classifier ''"),
+        ({"loss": ""}, "unknown loss ''"),
+        ({"loss": "ms", "lr": 1e30}, "was not finite at step"),
         ({"seed": -1}, "a seed is"),
         ({"lr": 1e30}, r"was not finite at step \d+: training diverged"),
-        ({"classifier": "softmax"}, "softmax needs softmax head"),
+        ({"classifier": "softmax"}, "softmax needs a softmax head"),
         ({"batch_size": 1000}, "less than one batch of 1000"),
     ],
 )

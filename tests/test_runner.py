@@ -167,12 +167,8 @@ def kill_until_done(method, folder, kills, runs, seed):
 
 
 def trace(folder):
-    """Changes whenever a process has saved something."""
-    return (
-        {(p.name, p.stat().st_mtime_ns) for p in folder.glob("checkpoints/*/*") if p.exists()}
-        if folder.exists()
-        else set()
-    )
+    """Changes whenever a process has saved something: checkpoints are numbered."""
+    return {path.name for path in folder.glob("checkpoints/*/*.json")}
 
 
 def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):
@@ -221,3 +217,76 @@ def test_in_a_thread_signals_are_left_alone(tmp_path):
     thread.join()
     assert len(found) == 1
     assert os.path.exists(tmp_path / "records.jsonl")
+
+
+def test_a_diverged_run_ends_alone_and_the_others_go_on(tmp_path, monkeypatch):
+    original = Run.advance
+
+    def advance(self, *more):
+        original(self, *more)
+        if self.seed == 1:
+            self.learner.bad_step.fill_(3)
+            self.learner.check()
+
+    monkeypatch.setattr(Run, "advance", advance)
+    with pytest.raises(
+        MnemonError, match=r"1 of 3 runs diverged and have no record \(the others do\), the first with seed 1: the loss"
+    ):
+        runner.run_all([spec(s) for s in range(3)], tmp_path)
+    assert [r["seed"] for r in records.read(tmp_path)] == [0, 2]
+
+
+def test_names_of_one_stream_are_one_run(tmp_path):
+    short, long = (runner.run_all([Spec("er", name)], tmp_path)[0] for name in ("split-digits", "split-digits-5"))
+    assert short == long
+    assert short["stream"] == "split-digits"
+    assert str(runner.protocol.parse("split-cifar100")) == "split-cifar100-10"
+    assert str(runner.protocol.parse("split-digits-2")) == "split-digits-2"
+
+
+def test_a_classifier_named_twice_is_one_record(tmp_path):
+    assert len(runner.run_all([spec(method="er", classifiers=("ncm", "ncm"))], tmp_path)) == 1
+    assert len(records.read(tmp_path)) == 1
+
+
+def test_damaged_details_do_not_keep_a_run_from_finishing(tmp_path):
+    (found,) = runner.run_all([spec()], tmp_path)
+    path = tmp_path / "details" / f"{found['run']}.json"
+    whole = path.read_bytes()
+    (tmp_path / "records.jsonl").unlink()
+    for damage in (b"{", b"{}", b"[]"):
+        path.write_bytes(damage)
+        (tmp_path / "records.jsonl").unlink(missing_ok=True)
+        runner.run_all([spec()], tmp_path)
+        assert path.read_bytes() == whole
+
+
+def test_a_record_whose_line_end_was_taken_away_stays(tmp_path):
+    runner.run_all([spec(0)], tmp_path)
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    runner.run_all([spec(1)], tmp_path)
+    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1]
+
+
+def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path):
+    (found,) = runner.run_all([spec()], tmp_path)
+    left = tmp_path / "checkpoints" / f"{found['run']}+ncm"
+    line = (tmp_path / "records.jsonl").read_bytes()
+    (tmp_path / "records.jsonl").unlink()
+    checkpoint.save(left, 1, {}, {})
+    real = records.read
+    reads = []
+
+    def late(folder):  # the record appears between the first look and the lock
+        reads.append(1)
+        if len(reads) == 2:
+            (tmp_path / "records.jsonl").write_bytes(line)
+        return real(folder)
+
+    records.read, keep = late, records.read
+    try:
+        assert runner.run_all([spec()], tmp_path) == [found]
+    finally:
+        records.read = keep
+    assert not left.exists()

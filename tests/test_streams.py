@@ -114,6 +114,8 @@ def test_batches_stay_inside_their_task_and_the_incomplete_last_one_is_left_out(
     [
         (lambda: streams.split([0, 1], tasks=3, seed=0), "2 classes cannot be split into 3 tasks"),
         (lambda: streams.split([0, 1], tasks=2, seed=0, order="rnadom"), "did you mean 'random'"),
+        (lambda: streams.split([0.5, 1.5], tasks=1, seed=0), "int, bool or str, not float64"),
+        (lambda: streams.split(np.array([0, "a"], dtype=object), tasks=1, seed=0), "all of one type"),
         (lambda: streams.split([], tasks=1, seed=0), "non-empty"),
         (lambda: streams.split([[0], [1]], tasks=1, seed=0), "one label a sample"),
         (lambda: streams.smooth([0, 1], length=3, seed=0), "not 3"),

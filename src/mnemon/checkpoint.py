@@ -33,7 +33,10 @@ class Checkpoint(NamedTuple):
 
 
 def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Write checkpoint `number` (rising), then drop all but the newest two."""
+    """Write checkpoint `number`, then drop all but this one and the one before it.
+
+    Higher numbers are dropped too: who saves a lower one found them damaged.
+    """
     blob = safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     body = {"format": FORMAT, "number": number, "tensors": _sha(blob), "values": values}
     text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False)
@@ -46,8 +49,9 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
             "the one before it is untouched, and the same command goes on from there."
         ) from error
-    for old in _numbers(folder)[KEPT:]:
-        _remove(folder, old)
+    older = [n for n in _numbers(folder) if n < number]
+    for other in [n for n in _numbers(folder) if n > number] + older[KEPT - 1 :]:
+        _remove(folder, other)
 
 
 def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:

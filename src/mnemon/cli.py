@@ -73,7 +73,7 @@ def _run_command() -> Callable[..., None]:
                 help_behavior_hint="(default: the method's own)",
             ),
         ] = None,
-        seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 3,5")] = "1",
+        seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 7-7, 3,5")] = "1",
         split: Annotated[str, arg(help="evaluate on test, or on valid to choose hyper-parameters")] = "test",
         order: Annotated[str, arg(help="class order of a Split stream: natural (the paper's) or random")] = "natural",
         device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
@@ -84,7 +84,7 @@ def _run_command() -> Callable[..., None]:
         cell: Annotated[
             str | None,
             arg(
-                help="a word for the records: which table or study they belong to",
+                help="a word for the new records: which table or study they belong to",
                 metavar="WORD",
                 help_behavior_hint="",
             ),
@@ -102,7 +102,7 @@ def _run_command() -> Callable[..., None]:
         from mnemon.experiments.spec import Spec
 
         given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
-        classifiers = tuple(classifier.split(",")) if classifier else ()
+        classifiers = () if classifier is None else tuple(classifier.split(","))
         specs = [Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)]
         found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
         _print_results(found)
@@ -170,7 +170,7 @@ def list_(
         "datasets": data_list,
     }
     if what and what not in shows:
-        raise unknown("list", what, shows)
+        raise unknown("thing to list:", what, shows)
     for name in [what] if what else shows:
         shows[name]()
 
@@ -263,6 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (MemoryError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        print(f"mnemon: {str(error) or 'there is not enough memory for this'}", file=sys.stderr)
+        sys.exit(2)
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
         sys.stderr.close()
         sys.exit(141)
@@ -308,17 +311,20 @@ def _help(start: str = "") -> None:
         console.print("\n  --version     Print the version.")
 
 
+MOST_SEEDS = 100_000
+
+
 def _seeds(text: str) -> list[int]:
     """15 → 0 … 14; 100-102 → 100, 101, 102; 3,5 → 3, 5."""
     try:
         if text.isdecimal():
-            found = list(range(int(text)))
+            found = list(range(min(int(text), MOST_SEEDS)))
         else:
             found = []
             for part in text.split(","):
-                first, _, last = part.partition("-")
-                found += range(int(first), int(last or first) + 1)
-    except ValueError:
+                first, dash, last = part.partition("-")
+                found += range(int(first), int(last if dash else first) + 1)
+    except (ValueError, OverflowError, MemoryError):
         found = []
     if not found:
         raise MnemonError(f"seeds are a number of runs (15), a range (100-102) or a list (3,5), not {text!r}.")

@@ -27,10 +27,14 @@ PURPOSES = {
 }
 
 
-def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]:
-    """Words start … start+count−1 of the table (seed, purpose)."""
+def check_seed(seed: int) -> None:
     if not 0 <= seed < 2**63:
         raise MnemonError(f"a seed is an integer from 0 to 2^63 - 1, not {seed}.")
+
+
+def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]:
+    """Words start … start+count−1 of the table (seed, purpose)."""
+    check_seed(seed)
     block, skip = divmod(start, 4)  # Philox makes four words per counter value
     philox = np.random.Philox(key=[seed, PURPOSES[purpose]], counter=[block, 0, 0, 0])
     return np.asarray(philox.random_raw(skip + count))[skip:]

@@ -10,6 +10,10 @@ class MnemonError(ValueError):
     """Bad input or a broken file. The command line prints the sentence and exits with code 2."""
 
 
+class Diverged(MnemonError):
+    """A loss was not finite."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> MnemonError:
     """The error for a name nobody knows, with the nearest known one suggested."""
     names = sorted(known)

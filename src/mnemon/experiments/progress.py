@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from mnemon import __version__
 from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 
@@ -62,19 +63,23 @@ class Progress:
             notes.append(f"{name} {sum(known) / len(known):.1f} %")
         self.bars.update(self.steps, note="accuracy so far: " + ", ".join(notes))
 
-    def finished(self, records: list[Record]) -> None:
+    def finished(self, records: list[Record], *, already: bool) -> None:
         for r in records:
+            took = f"{sum(r['seconds'].values()):.1f} s"
+            if already:
+                version = r["versions"]["mnemon"]
+                took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
             forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
             self.say(
                 f"{r['method']} + {r['classifier']} on {r['stream']}, seed {r['seed']}: "
-                f"accuracy {r['average_accuracy']:.2f}{forgetting} ({sum(r['seconds'].values()):.1f} s)"
+                f"accuracy {r['average_accuracy']:.2f}{forgetting} ({took})"
             )
         if self.runs is not None:
             self.bars.advance(self.runs)
 
     def wait(self, runs: int) -> None:
         if not self.waited:
-            self.say(f"waiting for another process that works on the {runs} runs left in this folder")
+            self.say(f"waiting for another process, which works on what is left in this folder ({runs})")
         self.waited = True
 
     def say(self, line: str) -> None:

@@ -5,6 +5,7 @@ A stream is named KIND-DATASET[-TASKS]: split-mnist, split-cifar100-20, smooth-c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,17 +63,23 @@ class StreamName:
     def rules(self) -> Rules:
         return RULES.get(self.dataset, Rules())
 
+    def __str__(self) -> str:
+        """The one name of a stream that can be written in several ways (split-digits-5 is split-digits)."""
+        name, tasks = f"{self.kind}-{self.dataset}", self.tasks or self.rules.tasks
+        if self.kind == "smooth" or not tasks or (name in NAMES and tasks == self.rules.tasks):
+            return name
+        return f"{name}-{tasks}"
+
 
 def parse(name: str) -> StreamName:
     """Take a stream's name apart, or suggest the nearest one."""
-    kind, _, rest = name.partition("-")
-    dataset, _, tasks = rest.partition("-")
-    if kind not in ("split", "smooth") or dataset not in data.names() or not (tasks == "" or tasks.isdecimal()):
+    match = re.fullmatch(r"(split|smooth)-([a-z0-9_]+)(?:-([1-9][0-9]{0,5}))?", name)
+    if not match or match[2] not in data.names():
         more = [f"{kind}-{dataset}" for kind in ("split", "smooth") for dataset in data.names()]
         raise unknown("stream", name, {*NAMES, *more})
-    if kind == "smooth" and tasks:
-        raise MnemonError(f"a Smooth stream has no tasks: use smooth-{dataset}.")
-    return StreamName(kind, dataset, int(tasks or 0))
+    if match[1] == "smooth" and match[3]:
+        raise MnemonError(f"a Smooth stream has no tasks: use smooth-{match[2]}.")
+    return StreamName(match[1], match[2], int(match[3] or 0))
 
 
 class Pools(NamedTuple):
@@ -91,8 +98,10 @@ def pools(labels: NDArray[np.int64], rules: Rules, seed: int) -> Pools:
         if rules.train:
             n_valid, n_train = int(rules.valid), rules.train
         else:
-            n_valid = round(len(mine) * rules.valid)
+            n_valid = max(1, round(len(mine) * rules.valid))
             n_train = len(mine) - n_valid
+        if len(mine) < n_valid + max(1, n_train):
+            raise MnemonError(f"class {c} has {len(mine)} training samples, too few to train and to validate.")
         valid.append(mine[:n_valid])
         train.append(mine[n_valid : n_valid + n_train])
     return Pools(np.sort(np.concatenate(train)), np.sort(np.concatenate(valid)))

@@ -23,14 +23,13 @@ def read(folder: Path) -> list[Record]:
         text = path.read_bytes()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
     found = []
     for number, line in enumerate(text[: _whole(text)].splitlines(), 1):
-        try:
-            record = json.loads(line)
-            if not isinstance(record, dict) or "run" not in record:
-                raise ValueError
-        except ValueError:
-            raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.") from None
+        record = _record(line)
+        if record is None:
+            raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.")
         found.append(record)
     return found
 
@@ -43,12 +42,24 @@ def append(folder: Path, records: Iterable[Record]) -> None:
         new = [r for r in records if (r["run"], r["classifier"]) not in there]
         with open(path, "ab") as file:
             text = path.read_bytes()
-            file.truncate(_whole(text))  # a line that a kill cut short was never acknowledged
+            whole = _whole(text)
+            file.truncate(whole)  # a line that a kill cut short was never acknowledged
+            if whole and text[whole - 1 : whole] != b"\n":
+                file.write(b"\n")  # a whole last line whose end somebody's editor took away
             file.write(b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in new))
             file.flush()
             os.fsync(file.fileno())
 
 
 def _whole(text: bytes) -> int:
-    """The length of the part that consists of whole lines."""
-    return text.rfind(b"\n") + 1
+    """The length of the part that consists of whole records; the last may lack the end of its line."""
+    end = text.rfind(b"\n") + 1
+    return len(text) if _record(text[end:]) else end
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and {"run", "classifier"} <= record.keys() else None

@@ -19,6 +19,7 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
+from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import BLOCK, Inputs, Learner
 
 
@@ -50,12 +51,10 @@ def named_task(
     base = streams.Stream(made.kind, pools.train[made.indices], made.boundaries, made.tasks)
     if split == "test":
         x_test, y_test = dataset.x_test, dataset.y_test.numpy()
-    elif split == "valid":
-        x_test, y_test = dataset.x_train[pools.valid], labels[pools.valid]
     else:
-        raise MnemonError(f"a run is evaluated on its 'test' or its 'valid' split, not on {split!r}.")
+        x_test, y_test = dataset.x_train[pools.valid], labels[pools.valid]
     return Task(
-        name=stream,
+        name=str(name),
         stream=shuffled(base, labels, epochs, seed),
         x=dataset.x_train,
         y=labels,
@@ -70,13 +69,13 @@ def named_task(
 
 @lru_cache(maxsize=1)
 def _resident(name: str, device: torch.device) -> data.Dataset:
-    """A dataset read, verified and moved to the device once for all runs of a process."""
+    """A dataset, moved to the device."""
     dataset = data.load(name)
     return replace(dataset, x_train=dataset.x_train.to(device), x_test=dataset.x_test.to(device))
 
 
 def dataset_checksum(stream: str, device: torch.device) -> str:
-    """Of the dataset behind a stream's name."""
+    """Of the dataset behind a stream's name; fetched, read and verified once for all runs of a process."""
     return _resident(protocol.parse(stream).dataset, device).checksum
 
 
@@ -137,6 +136,8 @@ def samples(array: ArrayLike, what: str) -> Tensor:
         raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {tuple(x.shape)}.")
     if x.dtype == torch.uint8:
         return x
+    if not x.dtype.is_floating_point:
+        raise MnemonError(f"{what} holds {x.dtype}: pass images as uint8 (0 to 255), other values as floats.")
     x = x.to(torch.float32)
     bad = ~torch.isfinite(x).flatten(1).all(1)
     if bad.any():
@@ -170,18 +171,18 @@ class Run:
         self.learner = Learner(
             choice.method, choice.objective, task.inputs, backbone=task.backbone, seed=seed, device=device
         )
-        # Class indices in the order of first arrival, as the learner counts them.
+        # Class indices in the order of first arrival; classes that are tested but never arrive come last.
         arrived, first = np.unique(task.y[task.stream.indices], return_index=True)
-        self.classes = arrived[np.argsort(first)]
-        self.learner.grow(len(self.classes))  # room only: no row knows how many others there are
+        self.table = LabelTable(arrived[np.argsort(first)])
+        self.table.add(label for labels in task.tested for label in labels)
+        self.learner.grow(len(self.table))  # room only: no row knows how many others there are
         self.y = torch.from_numpy(self._index(task.y)).to(device)
         self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
 
     def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """Labels → class indices; −1 for one that never arrives."""
-        order = np.argsort(self.classes)
-        place = np.searchsorted(self.classes[order], labels).clip(max=len(order) - 1)
-        return np.where(self.classes[order][place] == labels, order[place], -1).astype(np.int64)
+        """Labels → class indices; −1 for one that neither arrives nor is tested."""
+        known, inverse = np.unique(labels, return_inverse=True)
+        return self.table.find(known)[inverse]
 
     @property
     def finished(self) -> bool:
@@ -228,8 +229,8 @@ class Run:
 
     def _confusion(self, y: Tensor, predicted: Tensor) -> list[list[int]]:
         """Counts [true label, predicted label], labels in sorted order."""
-        n = len(self.classes)
-        place = torch.from_numpy(np.argsort(np.argsort(self.classes))).to(y.device)
+        n = len(self.table)
+        place = torch.from_numpy(np.argsort(np.argsort(self.table.labels))).to(y.device)
         counts = torch.bincount(place[y] * n + place[predicted], minlength=n * n)
         return counts.reshape(n, n).tolist()
 

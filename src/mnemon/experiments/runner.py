@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
+import os
 import platform
 import shutil
 import time
@@ -26,8 +28,8 @@ from numpy.typing import ArrayLike
 
 import mnemon
 from mnemon import checkpoint, files, streams
-from mnemon.errors import MnemonError
-from mnemon.experiments import metrics, records
+from mnemon.errors import Diverged, MnemonError
+from mnemon.experiments import metrics, protocol, records
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, Task, array_task, dataset_checksum, named_task
@@ -55,13 +57,16 @@ def run(
     `stream` is a name ("split-mnist") or a stream object over your own data=(x, y, x_test, y_test). Options are the
     hyper-parameters of the method and its loss: lr, gamma, memory_size …
     """
+    seed = operator.index(seed)  # NumPy's integers too
     where = choose_device(device)
-    classifiers = (classifier,) if classifier else ()
+    classifiers = () if classifier is None else (classifier,)
     if isinstance(stream, streams.Stream):
         if data is None:
             raise MnemonError("a stream object needs data=(x, y, x_test, y_test).")
-        if split != "test":
-            raise MnemonError("your own arrays are evaluated on x_test; there is no validation split.")
+        if split != "test" or order != "natural":
+            raise MnemonError(
+                "split and order are for named streams; a stream object has its order, and x_test tests it."
+            )
         choice = choose(method, loss, classifiers, options)
         task = array_task(stream, data, seed, epochs=choice.method.epochs, device=where)
         spec = Spec(method, task.name, seed, loss, classifiers, split, order, options)
@@ -92,27 +97,41 @@ def run_all(
     `Stopped`.
     """
     where = choose_device(device)
-    choices = [spec.choice() for spec in specs]  # every mistake is found before anything is written
+    if not checkpoint_every >= 0:
+        raise MnemonError(f"checkpoint_every is a number of seconds, 0 or more, not {checkpoint_every}.")
+    choices = [spec.choice() for spec in specs]  # mistakes are found before anything is written
+    for spec in specs:
+        dataset_checksum(spec.stream, where)  # fetched now, while Ctrl-C still stops at once
     show = progress or Progress(quiet=True)
     _make_folder(out)
     results: dict[int, list[Record]] = {}
+    diverged: list[str] = []
     with watched() as stop, show.over(len(specs)):
         left = list(range(len(specs)))
         while left:
             busy = []
+            there = records.read(out)
             for i in left:
-                found = _finish(specs[i], choices[i], out, where, checkpoint_every, show, stop)
+                try:
+                    found = _finish(specs[i], choices[i], out, there, where, checkpoint_every, show, stop)
+                except Diverged as error:  # it ends alone, the others go on
+                    diverged.append(f"seed {specs[i].seed}: {error}")
+                    show.say(f"{specs[i].method} on {specs[i].stream}, {diverged[-1]}")
+                    continue
                 if found is None:
                     busy.append(i)
                 else:
                     results[i] = found
-                    show.finished(found)
             if len(busy) == len(left):  # all that is left is in other hands
                 show.wait(len(busy))
                 time.sleep(0.5)
                 if stop():
                     raise Stopped(stop())
             left = busy
+    if diverged:
+        raise Diverged(
+            f"{len(diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with {diverged[0]}"
+        )
     return [record for i in range(len(specs)) for record in results[i]]
 
 
@@ -120,23 +139,32 @@ def _finish(
     spec: Spec,
     choice: Choice,
     out: Path,
+    there: list[Record],
     where: torch.device,
     checkpoint_every: float,
     show: Progress,
     stop: Callable[[], int],
 ) -> list[Record] | None:
     """The records of a run, made now unless they are there; None while another process works on it."""
-    key = spec.key(choice, dataset_checksum(spec.stream, where), _device_name(where))
+    name = str(protocol.parse(spec.stream))
+    key = spec.key(choice, name, dataset_checksum(name, where), _device_name(where))
     names = [c.name for c in choice.classifiers]
-    if found := _finished(out, key, names):
+    if found := _finished(there, key, names):
+        show.finished(found, already=True)
         return found
+    lock = FileLock(out / "checkpoints" / f"{key}.lock", timeout=0)
     try:
-        with FileLock(out / "checkpoints" / f"{key}.lock", timeout=0):
-            if found := _finished(out, key, names):  # the other process was done in between
-                return found
-            return _one(spec, choice, out, key, where, checkpoint_every, show, stop)
+        with lock:
+            folder = out / "checkpoints" / "+".join([key, *sorted(names)])
+            found = _finished(records.read(out), key, names)  # another process may have done it in between
+            already = found is not None
+            if found is None:
+                found = _one(spec, choice, out, key, folder, where, checkpoint_every, show, stop)
+            shutil.rmtree(folder, ignore_errors=True)  # only now: the record is on the disk
     except Timeout:
         return None
+    show.finished(found, already=already)
+    return found
 
 
 def _one(
@@ -144,6 +172,7 @@ def _one(
     choice: Choice,
     out: Path,
     key: str,
+    folder: Path,
     where: torch.device,
     checkpoint_every: float,
     show: Progress,
@@ -151,7 +180,6 @@ def _one(
 ) -> list[Record]:
     """One run to its end, from its newest checkpoint on."""
     going = Run(choice, _task(spec, choice, where), seed=spec.seed, device=where)
-    folder = out / "checkpoints" / ("+".join([key, *sorted(c.name for c in choice.classifiers)]))
     if saved := checkpoint.load(folder, show.say):
         going.restore(saved.tensors, saved.values)
     next_save = time.monotonic() + checkpoint_every
@@ -178,7 +206,6 @@ def _one(
         records.append(out, made)
     except OSError as error:
         raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
-    shutil.rmtree(folder, ignore_errors=True)
     return made
 
 
@@ -200,9 +227,9 @@ def _task(spec: Spec, choice: Choice, device: torch.device) -> Task:
     )
 
 
-def _finished(out: Path, key: str, classifiers: list[str]) -> list[Record] | None:
+def _finished(there: list[Record], key: str, classifiers: list[str]) -> list[Record] | None:
     """The records of a run if all of its classifiers are there."""
-    found = {r["classifier"]: r for r in records.read(out) if r["run"] == key}
+    found = {r["classifier"]: r for r in there if r["run"] == key}
     return [found[name] for name in classifiers] if found.keys() >= set(classifiers) else None
 
 
@@ -244,6 +271,7 @@ def _records(going: Run, spec: Spec, device: torch.device, key: str | None = Non
                         [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
                     ],
                     "samples": len(task.stream.indices),
+                    "learned": going.batches.size,
                     "batches": len(going.batches),
                     "passes": choice.method.epochs or 1,
                     "augmentation": "none",
@@ -262,7 +290,7 @@ def _records(going: Run, spec: Spec, device: torch.device, key: str | None = Non
                     "numpy": np.__version__,
                 },
                 "data": task.data,
-                "run": key or spec.key(choice, task.data["checksum"], _device_name(device)),
+                "run": key or spec.key(choice, task.name, task.data["checksum"], _device_name(device)),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )
@@ -271,7 +299,10 @@ def _records(going: Run, spec: Spec, device: torch.device, key: str | None = Non
 
 def _write_details(path: Path, going: Run) -> None:
     """What the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
-    known = json.loads(path.read_bytes())["classifiers"] if path.exists() else {}
+    try:
+        known = dict(json.loads(path.read_bytes())["classifiers"])
+    except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
+        known = {}
     new = {
         c.name: {
             "average_scores": [row[c.name]["scores"] for row in going.rows],
@@ -279,7 +310,7 @@ def _write_details(path: Path, going: Run) -> None:
         }
         for c in going.choice.classifiers
     }
-    details = {"labels": np.sort(going.classes).tolist(), "classifiers": known | new}
+    details = {"labels": np.sort(going.table.labels).tolist(), "classifiers": known | new}
     files.write(path, json.dumps(details, allow_nan=False).encode())
 
 
@@ -293,8 +324,10 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if name.split(":")[0] not in ("cpu", "cuda", "mps"):
+            raise RuntimeError
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.empty(1, device=device)
     except (RuntimeError, AssertionError):
         raise MnemonError(f"the device {name!r} is not there; use cpu, cuda or auto.") from None
     return device
@@ -308,7 +341,7 @@ def _make_folder(out: Path) -> None:
     try:
         for folder in (out, out / "checkpoints", out / "details"):
             folder.mkdir(parents=True, exist_ok=True)
-        probe = out / "checkpoints" / ".writable"
+        probe = out / "checkpoints" / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:

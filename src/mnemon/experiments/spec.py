@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from mnemon import draws
+from mnemon.errors import unknown
 from mnemon.experiments import protocol
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import method as method_named
@@ -30,15 +32,23 @@ class Spec:
     def choice(self) -> Choice:
         """The method, loss and classifiers with every hyper-parameter filled in."""
         name = protocol.parse(self.stream)
-        loss = self.loss or method_named(self.method).default_objective
-        given = {"memory_size": name.rules.memory} | recipe(self.method, loss, name.kind, name.dataset) | self.options
+        method = method_named(self.method)
+        loss = method.default_objective if self.loss is None else self.loss
+        if self.split not in ("test", "valid"):
+            raise unknown("split", self.split, ("test", "valid"))
+        if self.order not in ("natural", "random"):
+            raise unknown("class order", self.order, ("natural", "random"))
+        draws.check_seed(self.seed)
+        given = recipe(self.method, loss, name.kind, name.dataset) | self.options
+        if method.replays:
+            given = {"memory_size": name.rules.memory} | given
         return choose(self.method, self.loss, self.classifiers, given)
 
-    def key(self, choice: Choice, data_checksum: str, device: str) -> str:
+    def key(self, choice: Choice, stream: str, data_checksum: str, device: str) -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
         identity = {
             "method": self.method,
-            "stream": self.stream,
+            "stream": stream,
             "seed": self.seed,
             "loss": choice.objective.name,
             "split": self.split,
@@ -48,4 +58,4 @@ class Spec:
             "device": device,
         }
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        return f"{self.method}-{self.stream}-s{self.seed}-{digest[:10]}"
+        return f"{self.method}-{stream}-s{self.seed}-{digest[:10]}"

@@ -13,6 +13,8 @@ from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.objectives import OBJECTIVES, Objective
 
+OF_MEMORY = {"memory_size", "replay_size"}  # options without meaning for a method that keeps no memory
+
 
 class Choice(NamedTuple):
     """A filled-in choice on the seams."""
@@ -22,8 +24,9 @@ class Choice(NamedTuple):
     classifiers: list[Classifier]
 
     def options(self) -> dict[str, Any]:
-        """Every hyper-parameter, as a record states them."""
-        return dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
+        """Every hyper-parameter that means something here, as a record states them."""
+        all_of_them = dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
+        return {name: value for name, value in all_of_them.items() if self.method.replays or name not in OF_MEMORY}
 
 
 def choose(
@@ -34,14 +37,15 @@ def choose(
 ) -> Choice:
     """The method with its own loss and classifier unless others are named; `given` are hyper-parameters by name."""
     kind = method_named(method)
-    loss = loss or kind.default_objective
+    loss = kind.default_objective if loss is None else loss
     if loss not in OBJECTIVES:
         raise unknown("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
-    chosen = [_classifier(name, kind, objective_kind) for name in classifiers or [_default(kind, objective_kind)]]
+    names = dict.fromkeys(classifiers or [_default(kind, objective_kind)])  # each once, in order
+    chosen = [_classifier(name, kind, objective_kind) for name in names]
 
     given = dict(given or {})
-    mine = {f.name for f in dataclasses.fields(kind)}
+    mine = {f.name for f in dataclasses.fields(kind)} - (set() if kind.replays else OF_MEMORY)
     its = {f.name for f in dataclasses.fields(objective_kind)}
     for name in given:
         if name not in mine | its:
@@ -75,6 +79,6 @@ def _classifier(name: str, method: type[Method], objective: type[Objective]) -> 
     if classifier.needs == "memory" and not method.replays:
         raise MnemonError(f"{name} takes its class means from the memory, and {method.name} keeps none.")
     if classifier.needs in ("head", "proxies") and classifier.needs != objective.trains:
-        what = {"head": "softmax head", "proxies": "proxies"}
+        what = {"head": "a softmax head", "proxies": "proxies"}
         raise MnemonError(f"{name} needs {what[classifier.needs]}, which the loss {objective.name} does not train.")
     return classifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon import draws
-from mnemon.errors import MnemonError
+from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
 from mnemon.learning.classifiers import Classifier
 from mnemon.learning.memory import Memory
@@ -75,6 +76,8 @@ class Learner:
         index = torch.from_numpy(rows).to(self.device)
         for batch, draws_ in zip(index, self._draws(*rows.shape), strict=True):
             self.step(x.index_select(0, batch), y.index_select(0, batch), draws_)
+            self.steps += 1
+            self.samples += rows.shape[1]
             if not proceed():
                 break
         return self.steps - before
@@ -90,8 +93,6 @@ class Learner:
         method.write(self, x, y, draws_)
         bad = (self.bad_step < 0) & ~torch.isfinite(loss.detach())
         torch.where(bad, draws_["step"], self.bad_step, out=self.bad_step)
-        self.steps += 1
-        self.samples += len(y)
 
     def _draws(self, steps: int, batch: int) -> Iterator[Draws]:
         """The draws of each coming step, planned in blocks of equal shapes."""
@@ -120,7 +121,7 @@ class Learner:
         """Stop with a sentence if a loss was not finite."""
         step = int(self.bad_step)
         if step >= 0:
-            raise MnemonError(
+            raise Diverged(
                 f"the loss {self.objective.name} of {self.method.name} was not finite at step {step}: training diverged "
                 f"(learning rate {self.method.lr}) or an input was not finite."
             )
@@ -152,24 +153,33 @@ class Learner:
         """Memory rows in use."""
         return min(self.samples, self.memory.size)
 
-    @torch.no_grad()
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Within: running statistics and no gradients; afterwards the mode is what it was."""
+        training = self.net.training
+        self.net.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.net.train(training)
+
     def memory_features(self) -> Tensor:
         """f of every memory row, in eval mode; [filled, d]."""
-        self.net.eval()
         rows = self.memory.x[: self.filled()]
-        return torch.cat([self.net(self.normalise(part)).features for part in torch.split(rows, EVALUATED)])
+        with self.evaluating():
+            return torch.cat([self.net(self.normalise(part)).features for part in torch.split(rows, EVALUATED)])
 
     # --- prediction
 
-    @torch.no_grad()
     def scores(self, x: Tensor, classifiers: list[Classifier]) -> list[Tensor]:
         """Scores [n, capacity] of each classifier for raw samples x; the features are computed once for all."""
         if self.samples == 0:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
-        self.net.eval()
-        prepared = [classifier.prepare(self) for classifier in classifiers]
-        outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, EVALUATED)]
-        return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
+        with self.evaluating():
+            prepared = [classifier.prepare(self) for classifier in classifiers]
+            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, EVALUATED)]
+            return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state
 
@@ -184,7 +194,7 @@ class Learner:
         }
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
-        """Go on from a saved state, bit for bit; a state of another shape is refused and changes nothing."""
+        """Go on from a saved state, bit for bit; a state of another shape is refused."""
         self.grow(len(state["seen"]) if "seen" in state else 0)
         own = self.state()
         if own.keys() != state.keys() or any(

@@ -48,8 +48,9 @@ def multi_similarity(
     fixed = S.detach()  # mining chooses pairs, it is not differentiated
     hardest_negative = fixed.masked_fill(same, -math.inf).amax(1, keepdim=True)  # −inf where there is none
     hardest_positive = fixed.masked_fill(~positive, math.inf).amin(1, keepdim=True)
-    P = positive & (fixed < hardest_negative + eps)
-    N = ~same & (fixed > hardest_positive - eps)
+    # "not ≥" and "not ≤" rather than < and >: a pair that is not a number is mined, so that divergence shows in the loss.
+    P = positive & ~(fixed >= hardest_negative + eps)
+    N = ~same & ~(fixed <= hardest_positive - eps)
 
     above = S - lam
     pull = torch.where(P, -alpha * above, nothing).logsumexp(1) / alpha

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon import draws
+from mnemon.errors import MnemonError
 
 
 class Memory:
@@ -18,7 +19,10 @@ class Memory:
 
     def __init__(self, size: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
         self.size = size
-        self.x = torch.zeros((size + 1, *shape), dtype=dtype, device=device)
+        try:
+            self.x = torch.zeros((size + 1, *shape), dtype=dtype, device=device)
+        except RuntimeError:  # torch's word for "no room"
+            raise MnemonError(f"a memory of {size} samples of shape {shape} does not fit on {device}.") from None
         self.y = torch.zeros(size + 1, dtype=torch.int64, device=device)
 
     def write(self, slots: Tensor, x: Tensor, y: Tensor) -> None:

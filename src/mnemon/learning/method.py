@@ -67,9 +67,9 @@ class Method:
     epochs: ClassVar[int] = 0  # above 0: wants its samples shuffled (i.i.d.), that many times
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
-    batch_size: int = option(10, "new samples per step |B_n|", least=1)
-    replay_size: int = option(10, "replayed samples per step |B_r|", least=1)
-    memory_size: int = option(1000, "rows of the replay memory |M|", least=0)
+    batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
+    replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
+    memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
 
     def rows_needed(self) -> int:
         """Memory rows that must be filled before all steps have the same shape."""

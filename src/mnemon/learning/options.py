@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+
 from mnemon.errors import MnemonError, unknown
 
 
@@ -15,10 +17,13 @@ def option(
     *,
     above: float | None = None,
     least: float | None = None,
+    most: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field with its help text; `above`/`least` bound it from below (exclusive/inclusive), `choices` lists all values."""
-    return dataclasses.field(default=default, metadata={"doc": doc, "above": above, "least": least, "choices": choices})
+    """A field with its help text; `above` (exclusive), `least` and `most` bound it, `choices` lists all values."""
+    return dataclasses.field(
+        default=default, metadata={"doc": doc, "above": above, "least": least, "most": most, "choices": choices}
+    )
 
 
 def check(holder: Any) -> None:
@@ -26,9 +31,11 @@ def check(holder: Any) -> None:
     for field in dataclasses.fields(holder):
         value: Any = getattr(holder, field.name)
         kind = type(field.default)
+        if isinstance(value, np.generic):
+            value = value.item()
         if kind is float and type(value) is int:
             value = float(value)
-            object.__setattr__(holder, field.name, value)  # the dataclasses are frozen for everyone else
+        object.__setattr__(holder, field.name, value)  # plain Python values; frozen for everyone else
         given = type(value)
         if given is not kind:
             raise MnemonError(f"{field.name} must be of type {kind.__name__}, not {value!r}.")
@@ -42,3 +49,6 @@ def check(holder: Any) -> None:
             raise MnemonError(f"{field.name} must be above {above}, not {value}.")
         if least is not None and not value >= least:
             raise MnemonError(f"{field.name} must be at least {least}, not {value}.")
+        most = field.metadata.get("most")
+        if most is not None and not value <= most:
+            raise MnemonError(f"{field.name} must be at most {most}, not {value}.")

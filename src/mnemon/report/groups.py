@@ -18,17 +18,20 @@ from mnemon.experiments.records import Record
 from mnemon.metrics import confidence_interval
 from mnemon.report import names
 
-NEEDED = (
-    "method",
-    "stream",
-    "seed",
-    "loss",
-    "classifier",
-    "average_accuracy",
-    "accuracy_matrix",
-    "options",
-    "protocol",
-)
+NEEDED: dict[str, type | tuple[type, ...]] = {
+    "method": str,
+    "stream": str,
+    "seed": int,
+    "loss": str,
+    "classifier": str,
+    "average_accuracy": (int, float),
+    "accuracy_matrix": list,
+    "options": dict,
+    "protocol": dict,
+    "seconds": dict,
+    "data": dict,
+    "versions": dict,
+}
 PROTOCOL = ("passes", "augmentation", "memory", "forward", "backbone")  # parts that make a run another experiment
 HUES = 7  # series colours beside the accent
 
@@ -122,9 +125,16 @@ def read(folder: Path) -> list[Section]:
         command = f"mnemon run --method er --stream split-digits --out {quote(str(folder))}"
         raise MnemonError(f"{folder} holds no records; make some with `{command}`.")
     for record in found:
-        missing = [name for name in NEEDED if name not in record]
-        if missing:
-            raise MnemonError(f"the record of {record['run']} in {folder} has no {missing[0]!r}; remove that line.")
+        for name, kind in NEEDED.items():
+            if not isinstance(record.get(name), kind):
+                raise MnemonError(
+                    f"the record of {record['run']} in {folder} has no proper {name!r}; remove that line."
+                )
+        matrix = record["accuracy_matrix"]
+        if not matrix or not all(isinstance(row, list) and row and len(row) == len(matrix[0]) for row in matrix):
+            raise MnemonError(
+                f"the record of {record['run']} in {folder} has no proper accuracy matrix; remove that line."
+            )
     sections: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
@@ -212,10 +222,10 @@ def _details(folder: Path, runs: Sequence[Record]) -> tuple[dict[str, Any], ...]
         try:
             whole = json.loads(path.read_bytes())
             mine = whole["classifiers"].get(record["classifier"])
+            if mine:
+                found.append({key: mine[key] for key in ("average_scores", "confusion")} | {"labels": whole["labels"]})
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError, AttributeError):
             raise MnemonError(f"{path} is not a file of run details; remove it and the report does without.") from None
-        if mine:
-            found.append({"labels": whole["labels"], **mine})
     return tuple(found)

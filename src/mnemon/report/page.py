@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
+from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.paper import numbers
 from mnemon.report import facts, names
@@ -32,16 +31,9 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
     text = page(read(Path(folder))).encode()
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            temporary = file.name
-            file.write(text)
-        os.chmod(temporary, 0o644)  # a temporary file is its owner's alone; a page is for showing
-        os.replace(temporary, path)
+        files.write(path, text)
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise MnemonError(f"the report could not be written to {path} ({error.strerror}).") from None
     return path
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,7 +16,7 @@ def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -
     """Task k holds the k-th group of classes: in sorted order ("natural", as in the paper), or shuffled ("random")."""
     y = check_labels(labels)
     classes = np.unique(y)
-    if not 1 <= tasks <= len(classes):
+    if operator.index(tasks) < 1 or tasks > len(classes):
         raise MnemonError(f"{len(classes)} classes cannot be split into {tasks} tasks.")
     if order not in ("natural", "random"):
         raise unknown("class order", order, ("natural", "random"))

@@ -46,4 +46,6 @@ def check_labels(labels: ArrayLike) -> NDArray[Any]:
     y = np.asarray(labels)
     if y.ndim != 1 or len(y) == 0:
         raise MnemonError(f"labels must be a non-empty list, one label a sample, not an array of shape {y.shape}.")
+    if y.dtype.kind not in "biuU":
+        raise MnemonError(f"labels must be all of one type, int, bool or str, not {y.dtype}.")
     return y
