@@ -72,6 +72,20 @@ def test_numpy_numbers_are_numbers():
     assert numpy["run"] == plain["run"]
 
 
+def test_a_network_of_ones_own(toy):
+    """By name, as a module, or as a function that makes one."""
+    stream, data = toy
+
+    def make():
+        return torch.nn.Sequential(torch.nn.Linear(12, 30), torch.nn.ReLU())
+
+    for backbone, name in ((make(), "Sequential"), (make, "Sequential"), ("mlp", "MLP")):
+        record = mnemon.run("hybrid", stream, data=data, backbone=backbone, lr=0.1)
+        assert record["protocol"]["backbone"] == name
+        assert record["average_accuracy"] > 70
+    assert mnemon.run("er", "split-digits", backbone="auto")["protocol"]["backbone"] == "MLP"
+
+
 def test_methods_without_a_memory_have_no_options_for_it():
     assert mnemon.run("fine-tune", "split-digits")["options"] == {"lr": 0.2, "batch_size": 10}
     with pytest.raises(MnemonError, match="fine-tune with the loss ce has no option 'memory_size'"):
@@ -148,6 +162,8 @@ def test_bad_input_is_one_sentence(toy, change, words):
         ({"device": "cuda:99"}, "is not there"),
         ({"split": "train"}, "unknown split 'train'"),
         ({"order": "rnadom"}, "did you mean 'random'"),
+        ({"backbone": "resnet"}, "did you mean 'resnet18'"),
+        ({"backbone": "resnet18"}, "at least 25×25 pixels"),
         ({"memory_size": 10**9}, "memory_size must be at most"),
         ({"device": "meta"}, "is not there"),
         ({"classifier": ""}, "unknown classifier ''"),

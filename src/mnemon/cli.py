@@ -76,6 +76,10 @@ def _run_command() -> Callable[..., None]:
         seeds: Annotated[str, arg(help="how many seeds (15 means 0 to 14), or which: 100-102, 7-7, 3,5")] = "1",
         split: Annotated[str, arg(help="evaluate on test, or on valid to choose hyper-parameters")] = "test",
         order: Annotated[str, arg(help="class order of a Split stream: natural (the paper's) or random")] = "natural",
+        backbone: Annotated[
+            str | None,
+            arg(help="mlp, resnet18 or auto", metavar="NAME", help_behavior_hint="(default: the dataset's own)"),
+        ] = None,
         device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
         out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
             "out/runs"
@@ -103,7 +107,9 @@ def _run_command() -> Callable[..., None]:
 
         given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
         classifiers = () if classifier is None else tuple(classifier.split(","))
-        specs = [Spec(method, stream, seed, loss, classifiers, split, order, given, cell) for seed in _seeds(seeds)]
+        specs = [
+            Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in _seeds(seeds)
+        ]
         found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
         _print_results(found)
         print(f"records: {out / 'records.jsonl'}")

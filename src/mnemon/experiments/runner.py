@@ -16,6 +16,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +36,7 @@ from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, Task, array_task, dataset_checksum, named_task
 from mnemon.experiments.signals import Stopped, watched
 from mnemon.experiments.spec import Spec
-from mnemon.learning.backbones import MLP
+from mnemon.learning.backbones import MLP, Backbone
 from mnemon.learning.build import Choice, choose
 
 
@@ -49,17 +50,20 @@ def run(
     classifier: str | None = None,
     split: str = "test",
     order: str = "natural",
+    backbone: Backbone | None = None,
     device: str = "auto",
     **options: Any,
 ) -> Record:
     """Run a method on a stream and return its record; nothing is written.
 
     `stream` is a name ("split-mnist") or a stream object over your own data=(x, y, x_test, y_test). Options are the
-    hyper-parameters of the method and its loss: lr, gamma, memory_size …
+    hyper-parameters of the method and its loss: lr, gamma, memory_size … `backbone` is a name, a module that returns
+    features (n, d) or a function that makes one; the dataset's own network if left out.
     """
     seed = operator.index(seed)  # NumPy's integers too
     where = choose_device(device)
     classifiers = () if classifier is None else (classifier,)
+    named = backbone if isinstance(backbone, str) else None  # a module has no name that would tell it from another
     if isinstance(stream, streams.Stream):
         if data is None:
             raise MnemonError("a stream object needs data=(x, y, x_test, y_test).")
@@ -69,13 +73,15 @@ def run(
             )
         choice = choose(method, loss, classifiers, options)
         task = array_task(stream, data, seed, epochs=choice.method.epochs, device=where)
-        spec = Spec(method, task.name, seed, loss, classifiers, split, order, options)
+        spec = Spec(method, task.name, seed, loss, classifiers, split, order, options, backbone=named)
     else:
         if data is not None:
             raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
-        spec = Spec(method, stream, seed, loss, classifiers, split, order, options)
+        spec = Spec(method, stream, seed, loss, classifiers, split, order, options, backbone=named)
         choice = spec.choice()
         task = _task(spec, choice, where)
+    if backbone is not None:
+        task = replace(task, backbone=backbone)
     going = Run(choice, task, seed=seed, device=where)
     with _threads(going):
         while not going.finished:
@@ -222,9 +228,10 @@ def _threads(going: Run) -> Iterator[None]:
 
 
 def _task(spec: Spec, choice: Choice, device: torch.device) -> Task:
-    return named_task(
+    task = named_task(
         spec.stream, spec.seed, epochs=choice.method.epochs, split=spec.split, order=spec.order, device=device
     )
+    return task if spec.backbone is None else replace(task, backbone=spec.backbone)
 
 
 def _finished(there: list[Record], key: str, classifiers: list[str]) -> list[Record] | None:

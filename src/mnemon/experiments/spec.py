@@ -10,6 +10,7 @@ from typing import Any
 from mnemon import draws
 from mnemon.errors import unknown
 from mnemon.experiments import protocol
+from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import method as method_named
 from mnemon.paper.recipes import recipe
@@ -28,6 +29,7 @@ class Spec:
     order: str = "natural"
     options: dict[str, Any] = field(default_factory=dict)
     cell: str | None = None
+    backbone: str | None = None  # None: the dataset's own
 
     def choice(self) -> Choice:
         """The method, loss and classifiers with every hyper-parameter filled in."""
@@ -38,6 +40,8 @@ class Spec:
             raise unknown("split", self.split, ("test", "valid"))
         if self.order not in ("natural", "random"):
             raise unknown("class order", self.order, ("natural", "random"))
+        if self.backbone is not None and self.backbone not in BACKBONES:
+            raise unknown("backbone", self.backbone, BACKBONES)
         draws.check_seed(self.seed)
         given = recipe(self.method, loss, name.kind, name.dataset) | self.options
         if method.replays:
@@ -46,7 +50,7 @@ class Spec:
 
     def key(self, choice: Choice, stream: str, data_checksum: str, device: str) -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
-        identity = {
+        identity: dict[str, Any] = {
             "method": self.method,
             "stream": stream,
             "seed": self.seed,
@@ -57,5 +61,7 @@ class Spec:
             "data": data_checksum,
             "device": device,
         }
+        if self.backbone is not None:
+            identity["backbone"] = self.backbone
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         return f"{self.method}-{stream}-s{self.seed}-{digest[:10]}"
