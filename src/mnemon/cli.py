@@ -155,11 +155,8 @@ def list_(
     def show_methods() -> None:
         _table(
             "methods",
-            ("name", "what it is", "loss", "classifier", "cost vs ER", "source"),
-            [
-                (m.name, m.summary, m.default_objective, m.default_classifier, m.cost, m.citation)
-                for m in methods().values()
-            ],
+            ("name", "what it is", "other than ER in", "cost / ER", "source"),
+            [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
         )
 
     def show_streams() -> None:

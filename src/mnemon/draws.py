@@ -24,6 +24,8 @@ PURPOSES = {
     "proxies": 6,
     "replay": 7,
     "write": 8,
+    "candidates": 9,  # memory rows that are looked at before some are replayed
+    "edit": 10,  # memory rows that are edited without being replayed
 }
 
 

@@ -44,6 +44,9 @@ def choose(
     names = dict.fromkeys(classifiers or [_default(kind, objective_kind)])  # each once, in order
     chosen = [_classifier(name, kind, objective_kind) for name in names]
 
+    if kind.scores and objective_kind.per_sample is Objective.per_sample:
+        raise MnemonError(f"{method} scores single samples, for which the loss {loss} has no value.")
+
     given = dict(given or {})
     mine = {f.name for f in dataclasses.fields(kind)} - (set() if kind.replays else OF_MEMORY)
     its = {f.name for f in dataclasses.fields(objective_kind)}

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.func import functional_call
 
 from mnemon import draws
 from mnemon.errors import Diverged, MnemonError
@@ -19,6 +20,8 @@ from mnemon.learning.memory import Memory
 from mnemon.learning.method import Batch, Draws, Method, Span
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
+
+Parameters = tuple[Tensor, ...]
 
 BLOCK = 128  # steps planned ahead at once
 EVALUATED = 1000  # samples per forward pass outside of training
@@ -55,14 +58,21 @@ class Learner:
         self.net = Network(
             body, backbones.feature_size(body, inputs.shape), head=rows == "head", proxies=rows == "proxies", seed=seed
         ).to(self.device, dtype)
-        self.memory = Memory(method.memory_size if method.replays else 0, inputs.shape, inputs.dtype, self.device)
+        self.memory = Memory(
+            method.memory_size if method.replays else 0,
+            inputs.shape,
+            dtype if method.edits_memory else inputs.dtype,
+            self.device,
+            method.columns,
+        )
         self.seen = torch.zeros(self.net.capacity, dtype=torch.bool, device=self.device)
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
         self.steps = self.samples = 0
         self._set_parameters()
 
     def _set_parameters(self) -> None:
-        self.parameters = tuple(p for p in self.net.parameters() if p.requires_grad)
+        trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
+        self._names, self.parameters = tuple(trained), tuple(trained.values())
 
     # --- learning
 
@@ -137,7 +147,25 @@ class Learner:
 
     def replay(self, rows: Tensor) -> Batch:
         """Memory rows as a batch."""
-        return Batch(self.normalise(self.memory.x.index_select(0, rows)), self.memory.y.index_select(0, rows))
+        return Batch(self._input(self.memory.x.index_select(0, rows)), self.memory.y.index_select(0, rows))
+
+    def _input(self, stored: Tensor) -> Tensor:
+        """What the memory holds → network input."""
+        return stored if self.method.edits_memory else self.normalise(stored)
+
+    def sample_losses(self, batch: Batch, parameters: Parameters | None = None) -> Tensor:
+        """The loss of each sample [n], at other parameters if given. BatchNorm takes the statistics of the batch, as in
+        training, but its running statistics stay as they were."""
+        values = dict(self.net.named_buffers())
+        values = {name: tensor.clone() for name, tensor in values.items()}
+        if parameters is not None:
+            values |= zip(self._names, parameters, strict=True)
+        return self.objective.per_sample(functional_call(self.net, values, (batch.x,)), batch.y, self.seen)
+
+    def virtual_step(self, new: Batch) -> Parameters:
+        """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
+        gradient = torch.autograd.grad(self.sample_losses(new).mean(), self.parameters)
+        return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
     def loss(self, batch: Batch, new: int) -> Tensor:
         """The objective over a batch whose first `new` samples are new, in one forward pass."""
@@ -168,7 +196,7 @@ class Learner:
         """f of every memory row, in eval mode; [filled, d]."""
         rows = self.memory.x[: self.filled()]
         with self.evaluating():
-            return torch.cat([self.net(self.normalise(part)).features for part in torch.split(rows, EVALUATED)])
+            return torch.cat([self.net(self._input(part)).features for part in torch.split(rows, EVALUATED)])
 
     # --- prediction
 
@@ -189,6 +217,7 @@ class Learner:
             **{f"net.{name}": tensor for name, tensor in self.net.state_dict().items()},
             "memory.x": self.memory.x[: self.memory.size],
             "memory.y": self.memory.y[: self.memory.size],
+            **{f"memory.{name}": column[: self.memory.size] for name, column in self.memory.extra.items()},
             "seen": self.seen,
             "bad_step": self.bad_step,
         }

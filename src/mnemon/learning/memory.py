@@ -12,13 +12,21 @@ from mnemon.errors import MnemonError
 
 
 class Memory:
-    """M rows of samples as they came (x) and their class indices (y), filled from row 0 on.
+    """M rows of samples (x), their class indices (y) and what else a method keeps of each, filled from row 0 on.
 
     Row M is a waste bin: a sample that is not kept is written there, so every step writes the same number of rows.
     """
 
-    def __init__(self, size: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        size: int,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        device: torch.device,
+        columns: tuple[str, ...] = (),
+    ) -> None:
         self.size = size
+        self.extra = {name: torch.zeros(size + 1, dtype=torch.int64, device=device) for name in columns}
         try:
             self.x = torch.zeros((size + 1, *shape), dtype=dtype, device=device)
         except RuntimeError:  # torch's word for "no room"
@@ -47,7 +55,9 @@ def reservoir_slots(seed: int, start: int, steps: int, batch: int, size: int) ->
     return slots
 
 
-def replay_rows(seed: int, step: int, filled: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def replay_rows(
+    seed: int, step: int, filled: NDArray[np.int64], count: int, purpose: str = "replay"
+) -> NDArray[np.int64]:
     """For each of the steps step, step+1, …: `count` different filled rows, uniformly; fewer while fewer are filled."""
-    u = draws.uniform(seed, "replay", step * count, len(filled) * count).reshape(len(filled), count)
+    u = draws.uniform(seed, purpose, step * count, len(filled) * count).reshape(len(filled), count)
     return draws.distinct(u[:, : int(filled[0])], filled)

@@ -65,11 +65,26 @@ class Method:
     default_classifier: ClassVar[str] = "softmax"
     replays: ClassVar[bool] = True  # False: no memory at all
     epochs: ClassVar[int] = 0  # above 0: wants its samples shuffled (i.i.d.), that many times
+    columns: ClassVar[tuple[str, ...]] = ()  # counters kept beside each memory row, 0 at first
+    edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
+    scores: ClassVar[bool] = False  # True: scores single samples, so the loss must have a value for one
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
     replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
     memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
+
+    @classmethod
+    def changes(cls) -> list[str]:
+        """The seams on which the method is not ER."""
+        found = [seam for seam in ("retrieve", "gradient", "write") if getattr(cls, seam) is not getattr(Method, seam)]
+        if not cls.replays:
+            found.append("no memory")
+        if cls.default_objective != Method.default_objective:
+            found.append(f"loss {cls.default_objective}")
+        if cls.default_classifier != Method.default_classifier:
+            found.append(f"classifier {cls.default_classifier}")
+        return found
 
     def rows_needed(self) -> int:
         """Memory rows that must be filled before all steps have the same shape."""
@@ -99,4 +114,4 @@ class Method:
     def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws) -> None:
         """B_n enters the memory, after the step."""
         if self.replays:
-            learner.memory.write(draws["write"], x, y)
+            learner.memory.write(draws["write"], learner.normalise(x) if self.edits_memory else x, y)

@@ -103,4 +103,37 @@ class Hybrid(ProxyNCA, MultiSimilarity):
         return self.pairs(z, y) + self.gamma * F.cross_entropy(proxy_logits(z, out.proxies, seen), y)
 
 
-OBJECTIVES: dict[str, type[Objective]] = {c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid)}
+@dataclass(frozen=True)
+class ACE(CrossEntropy):
+    """ER-ACE's asymmetric cross-entropy: new samples compete only with the classes of their batch, replayed with all seen.
+
+    So the new classes do not push the logits of the old ones down.
+    """
+
+    name: ClassVar[str] = "ace"
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        assert out.logits is not None
+        present = torch.zeros_like(seen).index_fill(0, y[:new], True)  # the classes of B_n
+        parts = []
+        if new:
+            parts.append(F.cross_entropy(only_seen(out.logits[:new], present), y[:new]))
+        if new < len(y):
+            parts.append(F.cross_entropy(only_seen(out.logits[new:], seen), y[new:]))
+        return torch.stack(parts).sum()
+
+
+@dataclass(frozen=True)
+class HybridACE(ACE, MultiSimilarity):
+    """L_MS + γ·L_ACE: the hybrid with ER-ACE's loss in the place of Proxy-NCA (ours, not the paper's)."""
+
+    name: ClassVar[str] = "hybrid-ace"
+    gamma: float = option(1.0, "weight γ of the discriminative loss", least=0)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return self.pairs(unit(out.features), y) + self.gamma * ACE.__call__(self, out, y, seen, new)
+
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid, ACE, HybridACE)
+}

@@ -1,0 +1,42 @@
+"""A-GEM: learn the new samples, but never against a random batch of old ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from mnemon.learning.method import Batch, Method
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class AGEM(Method):
+    """g = ∇L(B_n), g_ref = ∇L(B_ref). Where g·g_ref < 0, g loses its part along g_ref (its Eq. 11), so that to
+    first order the step does not raise the loss of the memory's batch, which is never learned itself."""
+
+    name: ClassVar[str] = "a-gem"
+    summary: ClassVar[str] = "plain SGD on the new samples, projected so as not to hurt a batch from the memory"
+    citation: ClassVar[str] = "Chaudhry et al. 2019, Efficient Lifelong Learning with A-GEM"
+    cost: ClassVar[str] = "1"
+
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        loss = learner.loss(new, len(new))
+        g = torch.autograd.grad(loss, learner.parameters)
+        if replayed is None:
+            return loss, g
+        g_ref = torch.autograd.grad(learner.loss(replayed, 0), learner.parameters)  # a forward pass of its own
+        return loss, project(g, g_ref)
+
+
+def project(g: tuple[Tensor, ...], g_ref: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """g − (g·g_ref / ‖g_ref‖²) g_ref if g·g_ref < 0, else g; over the whole parameter vector."""
+    dot = torch.stack([(a * b).sum() for a, b in zip(g, g_ref, strict=True)]).sum()
+    square = torch.stack([b.square().sum() for b in g_ref]).sum()
+    # Where g_ref is 0 (a loss of 0, as of one class) there is nothing to keep off from.
+    share = torch.where((dot < 0) & (square > 0), dot / square.clamp(min=1e-30), 0.0)
+    return tuple(a - share * b for a, b in zip(g, g_ref, strict=True))

@@ -1,0 +1,80 @@
+"""GMED: edit memory images so that they become harder to keep, then replay them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from mnemon.learning.memory import replay_rows
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span
+from mnemon.learning.methods.mir import MIR
+from mnemon.learning.options import option
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class GMEDER(Method):
+    """x ← x + α ρ^k [ (g₂ − g₁) − β g₁ ],  g₁ = ∂L(B_r; θ)/∂x,  g₂ = ∂L(B_r; θᵛ)/∂x,  θᵛ = θ − η ∇L(B_n): the loss that a step
+    on the new samples would add is raised, the loss itself held back. k counts the earlier edits of a row. L is the mean
+    over the batch; to first order θᵛ does not depend on x. Edits live in the network's input space and are not clipped."""
+
+    name: ClassVar[str] = "gmed-er"
+    summary: ClassVar[str] = "ER that edits the images it replays so that they are harder to keep"
+    citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
+    cost: ClassVar[str] = "2.5"
+    scores: ClassVar[bool] = True
+    columns: ClassVar[tuple[str, ...]] = ("edits",)
+    edits_memory: ClassVar[bool] = True
+
+    edit_rate: float = option(0.1, "GMED: length α of an edit", above=0)
+    edit_hold: float = option(0.01, "GMED: weight β of the loss that is held back")
+    edit_decay: float = option(1.0, "GMED: factor ρ on each further edit of a row", above=0)
+
+    def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        rows = draws["replay"]
+        if len(rows) == 0:
+            return None
+        self.edit(learner, new, rows)
+        return learner.replay(rows)
+
+    def edit(self, learner: Learner, new: Batch, rows: Tensor) -> None:
+        """Edit memory rows in place."""
+        x, y = learner.replay(rows)
+        x.requires_grad_()
+        virtual = learner.virtual_step(new)
+        (g1,) = torch.autograd.grad(learner.sample_losses(Batch(x, y)).mean(), x)
+        (g2,) = torch.autograd.grad(learner.sample_losses(Batch(x, y), virtual).mean(), x)
+        edits = learner.memory.extra["edits"]
+        k = edits.index_select(0, rows).reshape(-1, *[1] * (x.ndim - 1))  # [r, 1, …]
+        length = self.edit_rate * self.edit_decay**k
+        learner.memory.x.index_copy_(0, rows, x.detach() + length * ((g2 - g1) - self.edit_hold * g1))
+        edits.index_add_(0, rows, torch.ones_like(rows))
+
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws) -> None:
+        super().write(learner, x, y, draws)
+        learner.memory.extra["edits"].index_fill_(0, draws["write"], 0)  # a new sample has not been edited
+
+
+@dataclass(frozen=True)
+class GMEDMIR(GMEDER, MIR):
+    """MIR's rows are replayed as they are; ten other random rows are edited and stay in the memory for later."""
+
+    name: ClassVar[str] = "gmed-mir"
+    summary: ClassVar[str] = "MIR, and beside it ten random memory images edited for later"
+    citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
+    cost: ClassVar[str] = "4.7"
+
+    def plan(self, span: Span) -> Plan:
+        rows = replay_rows(span.seed, span.step, span.filled(self.memory_size), self.replay_size, "edit")
+        return super().plan(span) | {"edit": rows}
+
+    def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        replayed = MIR.retrieve(self, learner, new, draws)  # a copy of the rows: the edit comes after
+        if len(draws["edit"]):
+            self.edit(learner, new, draws["edit"])
+        return replayed

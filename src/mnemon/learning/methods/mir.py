@@ -1,0 +1,48 @@
+"""MIR: replay the memory rows that the coming step would hurt most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+
+from mnemon.learning.memory import replay_rows
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span
+from mnemon.learning.options import option
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class MIR(Method):
+    """Of K random memory rows, replay those whose loss rises most by a virtual step on the new samples:
+    s(x) = l(x; θᵛ) − l(x; θ), θᵛ = θ − η ∇L(B_n), its criterion MI-1. The step itself starts from θ."""
+
+    name: ClassVar[str] = "mir"
+    summary: ClassVar[str] = "ER that replays the rows a virtual step on the new samples would hurt most"
+    citation: ClassVar[str] = "Aljundi et al. 2019, Online Continual Learning with Maximally Interfered Retrieval"
+    cost: ClassVar[str] = "3.2"
+    scores: ClassVar[bool] = True
+
+    candidates: int = option(50, "MIR: memory rows looked at per step, K", least=1, most=100_000)
+
+    def rows_needed(self) -> int:
+        return min(max(self.candidates, self.replay_size), self.memory_size)
+
+    def plan(self, span: Span) -> Plan:
+        filled = span.filled(self.memory_size)
+        count = max(self.candidates, self.replay_size)
+        return super().plan(span) | {"candidates": replay_rows(span.seed, span.step, filled, count, "candidates")}
+
+    def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        rows = draws["candidates"]  # [K], fewer while fewer are filled
+        if len(rows) <= self.replay_size:  # nothing to choose from
+            return learner.replay(rows) if len(rows) else None
+        candidates = learner.replay(rows)
+        virtual = learner.virtual_step(new)
+        with torch.no_grad():
+            rise = learner.sample_losses(candidates, virtual) - learner.sample_losses(candidates)  # [K]
+        chosen = rise.topk(self.replay_size).indices
+        return Batch(candidates.x[chosen], candidates.y[chosen])
