@@ -23,21 +23,27 @@ HYBRID: dict[tuple[str, str], dict[str, Any]] = {
     ("split", "digits"): {"gamma": 0.1, "lr": 0.45, "divisor": "batch"},
 }
 
-# (method, dataset): η with cross-entropy; a method without an entry takes ER's
-CROSS_ENTROPY: dict[tuple[str, str], float] = {
-    ("er", "mnist"): 0.15,
-    ("fine-tune", "mnist"): 0.05,
-    ("iid-online", "mnist"): 0.05,
-    ("iid-offline", "mnist"): 0.05,
-    ("er", "digits"): 0.2,
+# (method, dataset), for the losses that train a softmax head; with cross-entropy a method without an entry takes ER's η
+SOFTMAX: dict[tuple[str, str], dict[str, Any]] = {
+    ("er", "mnist"): {"lr": 0.15},
+    ("fine-tune", "mnist"): {"lr": 0.05},
+    ("iid-online", "mnist"): {"lr": 0.05},
+    ("iid-offline", "mnist"): {"lr": 0.05},
+    ("a-gem", "mnist"): {"lr": 0.2},
+    ("mir", "mnist"): {"lr": 0.05},
+    ("gmed-er", "mnist"): {"lr": 0.15, "edit_rate": 5.0},
+    ("gmed-mir", "mnist"): {"lr": 0.05, "edit_rate": 5.0},
+    ("er-ace", "mnist"): {"lr": 0.05},
+    ("hybrid-ace", "mnist"): {"lr": 0.1},
+    ("er", "digits"): {"lr": 0.2},
 }
 
 
 def recipe(method: str, loss: str, kind: str, dataset: str) -> dict[str, Any]:
     """Values for some options of the method and its loss; empty where the defaults stand."""
-    if loss == "ce":
-        lr = CROSS_ENTROPY.get((method, dataset)) or CROSS_ENTROPY.get(("er", dataset))
-        return {"lr": lr} if lr else {}
-    found = HYBRID.get((kind, dataset)) or HYBRID.get(("split", dataset)) or {}
-    takes = {"hybrid": ("lr", "gamma", "divisor"), "ms": ("lr", "divisor"), "pnca": ("lr",)}.get(loss, ())
-    return {name: value for name, value in found.items() if name in takes}
+    if loss in ("hybrid", "ms", "pnca"):
+        found = HYBRID.get((kind, dataset)) or HYBRID.get(("split", dataset)) or {}
+        takes = {"hybrid": ("lr", "gamma", "divisor"), "ms": ("lr", "divisor"), "pnca": ("lr",)}[loss]
+        return {name: value for name, value in found.items() if name in takes}
+    own = SOFTMAX.get((method, dataset), {})
+    return own or (SOFTMAX.get(("er", dataset), {}) if loss == "ce" else {})
