@@ -12,6 +12,7 @@ from mnemon.experiments import protocol
 from mnemon.experiments.run import Run, array_task, named_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
+from mnemon.learning.methods import methods
 
 
 def test_the_paper_in_small():
@@ -239,17 +240,14 @@ def test_every_method_sees_the_same_stream():
     assert all((s == streams_[0]).all() for s in streams_)
 
 
-METHODS = mnemon.methods()
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", mnemon.methods())
 @pytest.mark.parametrize("stop", ["start", "one", "middle", "boundary", "last"])
 def test_resume_is_bit_equal(method, stop):
     """A run that is stopped anywhere and restored into a fresh one ends in the same state, to the bit."""
     cpu = torch.device("cpu")
 
     def fresh():
-        spec = Spec(method, "split-digits", 5, options={"memory_size": 60} if method in ("er", "hybrid") else {})
+        spec = Spec(method, "split-digits", 5, options={"memory_size": 60} if methods()[method].replays else {})
         choice = spec.choice()
         return Run(choice, named_task("split-digits", 5, epochs=choice.method.epochs, device=cpu), seed=5, device=cpu)
 
