@@ -95,6 +95,8 @@ def test_demo_shows_the_claim_and_writes_the_report(tmp_path, capsys):
         ("run --method er --stream split-digits --classifier proxy", "proxy needs proxies"),
         ("run --method er --stream split-digits --seeds none", "seeds are a number of runs"),
         ("run --method er --stream split-digits --seeds 5-3", "seeds are a number of runs"),
+        ("run --method er --stream split-digits --seeds 0", "seeds are a number of runs"),
+        ("run --method er --stream split-digits --seeds 0-99999999999999", "seeds are a number of runs"),
         ("run --method er --stream split-digits --device gpu", "the device 'gpu' is not there"),
         ("report nowhere", "nowhere"),
     ],

@@ -319,18 +319,18 @@ MOST_SEEDS = 100_000
 
 def _seeds(text: str) -> list[int]:
     """15 → 0 … 14; 100-102 → 100, 101, 102; 3,5 → 3, 5."""
+    found: list[int] = []
     try:
-        if text.isdecimal():
-            found = list(range(min(int(text), MOST_SEEDS)))
-        else:
-            found = []
-            for part in text.split(","):
-                first, dash, last = part.partition("-")
-                found += range(int(first), int(last if dash else first) + 1)
-    except (ValueError, OverflowError, MemoryError):
-        found = []
-    if not found:
-        raise MnemonError(f"seeds are a number of runs (15), a range (100-102) or a list (3,5), not {text!r}.")
+        for part in [f"0-{int(text) - 1}"] if text.isdecimal() else text.split(","):
+            first, dash, last = part.partition("-")
+            seeds = range(int(first), int(last if dash else first) + 1)
+            if not 0 < len(seeds) <= MOST_SEEDS:
+                raise ValueError
+            found += seeds
+    except (ValueError, OverflowError):
+        raise MnemonError(
+            f"seeds are a number of runs (15), a range (100-102) or a list (3,5), not {text!r}."
+        ) from None
     return list(dict.fromkeys(found))
 
 
