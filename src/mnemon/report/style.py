@@ -22,7 +22,7 @@ CSS = (
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
 body { margin: 0; background: var(--paper); color: var(--text); font: 16px/1.55 system-ui, "Segoe UI", Roboto,
   "Helvetica Neue", "Liberation Sans", Arial, sans-serif; overflow-wrap: break-word; }
-main, header, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.5rem; }
+main, header, footer { max-width: 71rem; margin: 0 auto; padding: 0 1.5rem; }
 header { padding-top: 3.5rem; }
 footer { padding-top: 1rem; padding-bottom: 4rem; }
 h1, h2, .headline { font-family: Charter, "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, "Liberation Serif",
@@ -56,7 +56,7 @@ pre { background: var(--wash); padding: .9rem 1.1rem; border-radius: 4px; overfl
 table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
 .aside { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 .below { margin-top: .7rem; max-width: none; }
-th, td { padding: .42rem 0 .42rem 1rem; text-align: right; white-space: nowrap;
+th, td { padding: .42rem 0 .42rem .85rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--rule); }
 thead th { font-weight: 500; color: var(--muted); font-size: .82rem; line-height: 1.3; vertical-align: bottom;
   white-space: normal; min-width: 4.6rem; }
@@ -66,7 +66,7 @@ thead tr > * { border-bottom-color: currentColor; }
 td .pm { color: var(--muted); font-size: .86em; }
 td.best { font-weight: 700; }
 tr.bound > * { color: var(--muted); }
-td.theirs, th.theirs { background: var(--wash); padding-right: .7rem; padding-left: .7rem; }
+td.theirs, th.theirs { background: var(--wash); padding-right: .6rem; padding-left: .6rem; }
 td:has(+ .theirs), th:has(+ .theirs) { padding-right: .8rem; }
 svg.swatch { width: 1.5rem; height: .6rem; margin-right: .55rem; vertical-align: .08em; flex: none; }
 
