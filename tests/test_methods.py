@@ -232,8 +232,8 @@ def test_ace_is_its_formula(method):
     new, old = list(range(120, 130)), [1, 2, 45, 46, 90, 91]
     learner.seen[Y[new]] = True
     batch = Batch(normalised(new + old), Y[new + old])
-    value = learner.loss(batch, len(new))
     out = learner.net(batch.x)
+    value = learner.objective(out, batch.y, learner.seen, len(new))
     expected = 0.0
     for part, classes in ((range(10), sorted(set(Y[new].tolist()))), (range(10, 16), [0, 1, 2, 3])):
         rows = [
@@ -251,7 +251,7 @@ def test_ace_without_replay_is_cross_entropy_over_the_batch():
     learner = make("er-ace", memory_size=30)
     learn(learner, 5)
     new = [100, 101, 150]
-    value = learner.loss(Batch(normalised(new), Y[new]), 3)
+    value = learner.descend(Batch(normalised(new), Y[new]), 3).loss
     logits = learner.net(normalised(new)).logits[:, [2, 3]]
     assert value.item() == pytest.approx(F.cross_entropy(logits, torch.tensor([0, 0, 1])).item())
 
@@ -268,7 +268,7 @@ def test_retrieving_leaves_parameters_and_running_statistics_as_they_were(name, 
     learner = make(name, loss, memory_size=60)
     learn(learner, 10)
     before = copy.deepcopy(learner.net.state_dict())
-    (draws,) = learner._draws(1, 10)
+    (draws,) = learner._draws(Y[None, 100:110].numpy())
     learner.method.retrieve(learner, Batch(normalised(range(100, 110)), Y[100:110]), draws)
     assert all(torch.equal(before[k], v) for k, v in learner.net.state_dict().items())
     assert learner.net.training

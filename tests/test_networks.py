@@ -62,15 +62,15 @@ def test_initialisation_is_a_function_of_the_seed_and_leaves_torch_alone():
 
 
 def test_class_rows_do_not_depend_on_how_many_there_are():
-    small = Network(nn.Identity(), 7, head=True, proxies=True, seed=3)
-    large = Network(nn.Identity(), 7, head=True, proxies=True, seed=3)
+    small = Network(nn.Identity(), 7, ["head", "proxies"], seed=3)
+    large = Network(nn.Identity(), 7, ["head", "proxies"], seed=3)
     before = {name: p.clone() for name, p in large.named_parameters()}
     large.grow(4 * START_CAPACITY)
     for name, p in small.named_parameters():
         grown = getattr(large, name)
         assert torch.equal(grown[: len(p)], before[name])
         assert len(grown) == 4 * START_CAPACITY
-    direct = Network(nn.Identity(), 7, head=True, proxies=True, seed=3)
+    direct = Network(nn.Identity(), 7, ["head", "proxies"], seed=3)
     direct.grow(2 * START_CAPACITY)
     direct.grow(4 * START_CAPACITY)
     assert torch.equal(direct.proxies, large.proxies)
@@ -78,13 +78,13 @@ def test_class_rows_do_not_depend_on_how_many_there_are():
 
 
 def test_head_is_initialised_like_a_linear_layer():
-    rows = Network(nn.Identity(), 400, head=True, proxies=False, seed=0).head_weight.detach()
+    rows = Network(nn.Identity(), 400, ["head"]).head_weight.detach()
     assert rows.abs().max() <= 1 / 20
     assert rows.std() == pytest.approx(1 / 20 / 3**0.5, rel=0.02)
 
 
 def test_proxies_are_unit_vectors_in_all_directions():
-    p = Network(nn.Identity(), 50, head=False, proxies=True, seed=0).proxies.detach()
+    p = Network(nn.Identity(), 50, ["proxies"]).proxies.detach()
     assert torch.allclose(p.norm(dim=1), torch.ones(len(p)), atol=1e-6)
     assert (p @ p.T - torch.eye(len(p))).abs().mean() < 0.15
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from mnemon import files
 from mnemon.errors import MnemonError
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 
 

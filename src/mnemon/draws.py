@@ -26,6 +26,10 @@ PURPOSES = {
     "write": 8,
     "candidates": 9,  # memory rows that are looked at before some are replayed
     "edit": 10,  # memory rows that are edited without being replayed
+    "prototypes": 11,
+    "rows": 12,  # a key for each memory row, by which a step chooses among them
+    "accept": 13,  # whether a sample may take a row
+    "views": 14,  # how a second view of a sample is shifted and mirrored
 }
 
 

@@ -55,8 +55,8 @@ def nearest_mean(learner: Learner, space: Callable[[Tensor], Tensor]) -> Scores:
     Half of it is, up to a constant, the log-density of the paper's Gaussian p(z | c) = N(μ_c, I); the prior is uniform.
     A class without a memory row is never predicted. A matrix product, since torch.cdist does not export.
     """
-    z = space(learner.memory_features())  # [filled, d]
-    y = learner.memory.y[: len(z)]
+    f, y = learner.memory_features()  # [filled, d], [filled]
+    z = space(f)
     rows = torch.zeros(len(learner.seen), dtype=z.dtype, device=z.device).index_add_(0, y, torch.ones_like(z[:, 0]))
     sums = torch.zeros(len(learner.seen), z.shape[1], dtype=z.dtype, device=z.device).index_add_(0, y, z)
     mu = sums / rows.clamp(min=1)[:, None]

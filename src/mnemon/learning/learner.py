@@ -16,8 +16,8 @@ from mnemon import draws
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
 from mnemon.learning.classifiers import Classifier
-from mnemon.learning.memory import Memory
-from mnemon.learning.method import Batch, Draws, Method, Span
+from mnemon.learning.memory import NOBODY, Memory
+from mnemon.learning.method import Batch, Draws, Method, Pass, Span
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
 
@@ -52,20 +52,26 @@ class Learner:
     ) -> None:
         self.method, self.objective, self.inputs = method, objective, inputs
         self.seed, self.device, self.dtype = seed, torch.device(device), dtype
-        init = int(draws.words(seed, "network", 0, 1)[0] >> 1)  # torch takes 63 bits
-        body = backbones.build(backbone, inputs.shape, init)
-        rows = objective.trains
-        self.net = Network(
-            body, backbones.feature_size(body, inputs.shape), head=rows == "head", proxies=rows == "proxies", seed=seed
-        ).to(self.device, dtype)
+        init = (draws.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
+        body = backbones.build(backbone, inputs.shape, init[0])
+        d = backbones.feature_size(body, inputs.shape)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(init[1])
+            layers = objective.layers(d)
+        e = d if layers is None else backbones.feature_size(layers, (d,))
+        rows = [name for name in (objective.trains, objective.keeps) if name]
+        self.net = Network(body, d, rows, layers=layers, layers_dim=e, seed=seed).to(self.device, dtype)
         self.memory = Memory(
             method.memory_size if method.replays else 0,
             inputs.shape,
             dtype if method.edits_memory else inputs.dtype,
             self.device,
             method.columns,
+            capacity=self.net.capacity,
+            floats=dtype,
         )
         self.seen = torch.zeros(self.net.capacity, dtype=torch.bool, device=self.device)
+        self.counts = torch.zeros(self.net.capacity, dtype=torch.int64)  # samples of each class so far, on the host
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
         self.steps = self.samples = 0
         self._set_parameters()
@@ -84,10 +90,12 @@ class Learner:
         before = self.steps
         self.net.train()
         index = torch.from_numpy(rows).to(self.device)
-        for batch, draws_ in zip(index, self._draws(*rows.shape), strict=True):
+        classes = y.index_select(0, index.flatten()).reshape(index.shape).cpu()
+        for batch, labels, draws_ in zip(index, classes, self._draws(classes.numpy()), strict=True):
             self.step(x.index_select(0, batch), y.index_select(0, batch), draws_)
             self.steps += 1
             self.samples += rows.shape[1]
+            self.counts.index_add_(0, labels, torch.ones_like(labels))
             if not proceed():
                 break
         return self.steps - before
@@ -97,25 +105,30 @@ class Learner:
         method, new = self.method, Batch(self.normalise(x), y)
         self.seen.index_fill_(0, y, True)  # before the loss: a class counts as seen from its first batch on
         replayed = method.retrieve(self, new, draws_)
-        loss, gradient = method.gradient(self, new, replayed)
-        torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-method.lr)
-        self.objective.after(self.net)
-        method.write(self, x, y, draws_)
-        bad = (self.bad_step < 0) & ~torch.isfinite(loss.detach())
+        done = method.gradient(self, new, replayed)
+        torch._foreach_add_([p.data for p in self.parameters], done.gradient, alpha=-method.lr)
+        self.objective.after(self.net, done.out, done.y)
+        method.write(self, x, y, draws_, done)
+        bad = (self.bad_step < 0) & ~torch.isfinite(done.loss)
         torch.where(bad, draws_["step"], self.bad_step, out=self.bad_step)
 
-    def _draws(self, steps: int, batch: int) -> Iterator[Draws]:
-        """The draws of each coming step, planned in blocks of equal shapes."""
-        step, sample, last = self.steps, self.samples, self.steps + steps
-        while step < last:
-            few = sample < self.method.rows_needed()  # then each step replays a different number of rows
-            count = 1 if few else min(BLOCK, last - step)
-            plan = self.method.plan(Span(self.seed, step, sample, count, batch))
-            plan["step"] = np.arange(step, step + count)
+    def _draws(self, classes: NDArray[np.int64]) -> Iterator[Draws]:
+        """The draws of each coming step, planned in blocks of one phase; classes [S, b] of their samples."""
+        step, sample, counts = self.steps, self.samples, self.counts.numpy().copy()
+        batch = classes.shape[1]
+        while len(classes):
+            ahead = classes[:BLOCK]
+            span = Span(self.seed, step, sample, len(ahead), batch, ahead, counts)
+            phase = self.method.phase(span)
+            other = np.flatnonzero(phase != phase[0])
+            span = span.first(int(other[0]) if len(other) else len(ahead))
+            plan = self.method.plan(span)
+            plan["step"] = np.arange(step, step + span.steps)
             block = {key: torch.from_numpy(rows).to(self.device) for key, rows in plan.items()}
-            for s in range(count):
+            for s in range(span.steps):
                 yield {key: rows[s] for key, rows in block.items()}
-            step, sample = step + count, sample + count * batch
+            step, sample, classes = step + span.steps, sample + span.steps * batch, classes[span.steps :]
+            counts = counts + np.bincount(span.classes.ravel(), minlength=len(counts))
 
     def grow(self, classes: int) -> None:
         """Hold room for at least `classes` classes: the capacity doubles until it is enough."""
@@ -123,8 +136,10 @@ class Learner:
         while capacity < classes:
             capacity *= 2
         if capacity > self.net.capacity:
+            more = capacity - self.net.capacity
             self.net.grow(capacity)
-            self.seen = torch.cat([self.seen, self.seen.new_zeros(capacity - len(self.seen))])
+            self.memory.grow(capacity)
+            self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))
             self._set_parameters()
 
     def check(self) -> None:
@@ -147,7 +162,7 @@ class Learner:
 
     def replay(self, rows: Tensor) -> Batch:
         """Memory rows as a batch."""
-        return Batch(self._input(self.memory.x.index_select(0, rows)), self.memory.y.index_select(0, rows))
+        return Batch(self._input(self.memory.x.index_select(0, rows)), self.memory.y.index_select(0, rows), rows)
 
     def _input(self, stored: Tensor) -> Tensor:
         """What the memory holds → network input."""
@@ -167,19 +182,20 @@ class Learner:
         gradient = torch.autograd.grad(self.sample_losses(new).mean(), self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
-    def loss(self, batch: Batch, new: int) -> Tensor:
-        """The objective over a batch whose first `new` samples are new, in one forward pass."""
-        return self.objective(self.net(batch.x), batch.y, self.seen, new)
+    def descend(self, batch: Batch, new: int) -> Pass:
+        """The objective over a batch whose first `new` samples are new, in one forward pass, and its gradient."""
+        out = self.net(batch.x)
+        return self.passed(self.objective(out, batch.y, self.seen, new), out, batch.y)
+
+    def passed(self, loss: Tensor, out: Output, y: Tensor) -> Pass:
+        """A loss with its gradient."""
+        return Pass(loss.detach(), torch.autograd.grad(loss, self.parameters), out.detach(), y)
 
     def parameter_count(self) -> int:
         """Trained numbers; of the class rows, those of the classes seen."""
-        net, classes = self.net, int(self.seen.sum())
-        rows = [p for p in (net.head_weight, net.head_bias, net.proxies) if p is not None]
-        return sum(p.numel() for p in self.parameters) - sum(p[0].numel() * (len(p) - classes) for p in rows)
-
-    def filled(self) -> int:
-        """Memory rows in use."""
-        return min(self.samples, self.memory.size)
+        rows: list[Tensor] = [getattr(self.net, name) for name, kind in self.net.class_rows.items() if kind.trained]
+        unseen = self.net.capacity - int(self.seen.sum())
+        return sum(p.numel() for p in self.parameters) - sum(p[0].numel() * unseen for p in rows)
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -192,11 +208,12 @@ class Learner:
         finally:
             self.net.train(training)
 
-    def memory_features(self) -> Tensor:
-        """f of every memory row, in eval mode; [filled, d]."""
-        rows = self.memory.x[: self.filled()]
+    def memory_features(self) -> tuple[Tensor, Tensor]:
+        """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
+        rows = (self.memory.y[: self.memory.size] != NOBODY).nonzero().flatten()
         with self.evaluating():
-            return torch.cat([self.net(self._input(part)).features for part in torch.split(rows, EVALUATED)])
+            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, EVALUATED)])
+        return f, self.memory.y[rows]
 
     # --- prediction
 
@@ -219,6 +236,7 @@ class Learner:
             "memory.y": self.memory.y[: self.memory.size],
             **{f"memory.{name}": column[: self.memory.size] for name, column in self.memory.extra.items()},
             "seen": self.seen,
+            "counts": self.counts,
             "bad_step": self.bad_step,
         }
 

@@ -1,6 +1,10 @@
-"""The replay memory: tensors of a fixed size, and the rules of reservoir sampling as a plan made on the host."""
+"""The replay memory: tensors of a fixed size, and who enters and who is drawn, by rules made of keys drawn ahead."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,9 +14,18 @@ from torch import Tensor
 from mnemon import draws
 from mnemon.errors import MnemonError
 
+NOBODY = -1  # the class of a row that holds no sample
+
+
+class Column(NamedTuple):
+    """What a method keeps beside each memory row: a number, or one for each class."""
+
+    fill: int | float  # what a fresh row holds; an int makes a column of counters
+    per_class: bool = False  # [M, capacity] instead of [M]
+
 
 class Memory:
-    """M rows of samples (x), their class indices (y) and what else a method keeps of each, filled from row 0 on.
+    """M rows of samples (x), their class indices (y, −1 where a row is free) and what else a method keeps of each.
 
     Row M is a waste bin: a sample that is not kept is written there, so every step writes the same number of rows.
     """
@@ -23,20 +36,40 @@ class Memory:
         shape: tuple[int, ...],
         dtype: torch.dtype,
         device: torch.device,
-        columns: tuple[str, ...] = (),
+        columns: Mapping[str, Column] | None = None,
+        *,
+        capacity: int = 0,
+        floats: torch.dtype = torch.float32,
     ) -> None:
-        self.size = size
-        self.extra = {name: torch.zeros(size + 1, dtype=torch.int64, device=device) for name in columns}
+        self.size, self.columns, self.floats = size, dict(columns or {}), floats
         try:
             self.x = torch.zeros((size + 1, *shape), dtype=dtype, device=device)
         except RuntimeError:  # torch's word for "no room"
             raise MnemonError(f"a memory of {size} samples of shape {shape} does not fit on {device}.") from None
-        self.y = torch.zeros(size + 1, dtype=torch.int64, device=device)
+        self.y = torch.full((size + 1,), NOBODY, device=device)
+        self.extra = {name: self._fresh(column, capacity) for name, column in self.columns.items()}
 
-    def write(self, slots: Tensor, x: Tensor, y: Tensor) -> None:
-        """Row slots[i] ← sample i; no slot but the waste bin may come twice."""
+    def _fresh(self, column: Column, width: int) -> Tensor:
+        shape = (self.size + 1, width) if column.per_class else (self.size + 1,)
+        dtype = torch.int64 if isinstance(column.fill, int) else self.floats
+        return torch.full(shape, column.fill, dtype=dtype, device=self.y.device)
+
+    def grow(self, capacity: int) -> None:
+        """Room for more classes in the columns that have a number for each."""
+        for name, column in self.columns.items():
+            if column.per_class:
+                old = self.extra[name]
+                self.extra[name] = torch.cat([old, self._fresh(column, capacity - old.shape[1])], dim=1)
+
+    def write(self, slots: Tensor, x: Tensor, y: Tensor, **columns: Tensor) -> None:
+        """Row slots[i] ← sample i and its columns; no slot but the waste bin may come twice."""
         self.x.index_copy_(0, slots, x)
         self.y.index_copy_(0, slots, y)
+        for name, values in columns.items():
+            self.extra[name].index_copy_(0, slots, values.to(self.extra[name].dtype))
+
+
+# --- made on the host, ahead of time, from counts alone
 
 
 def reservoir_slots(seed: int, start: int, steps: int, batch: int, size: int) -> NDArray[np.int64]:
@@ -61,3 +94,42 @@ def replay_rows(
     """For each of the steps step, step+1, …: `count` different filled rows, uniformly; fewer while fewer are filled."""
     u = draws.uniform(seed, purpose, step * count, len(filled) * count).reshape(len(filled), count)
     return draws.distinct(u[:, : int(filled[0])], filled)
+
+
+def row_keys(seed: int, step: int, steps: int, tables: int, size: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each memory row, `tables` times a step; [steps, tables, size]."""
+    count = tables * size
+    return draws.uniform(seed, "rows", step * count, steps * count).reshape(steps, tables, size)
+
+
+# --- made in the step, on the device, from the classes in the memory: the same shapes whatever they are
+
+
+def class_ranks(y: Tensor, keys: Tensor) -> Tensor:
+    """The place of each row among the rows of its class, by rising key, from 0; y, keys and the result are [n]."""
+    order, _, first = _by_class(y, keys)
+    place = torch.arange(len(y), device=y.device) - first
+    return torch.empty_like(place).scatter_(0, order, place)
+
+
+def balanced_rows(y: Tensor, keys: Tensor, count: int) -> Tensor:
+    """`count` different rows, each of a class drawn uniformly among those with rows left; y [M], keys [2, M] in [0, 1).
+
+    Every class is a clock that rings after exponential times; at each ring its next row is drawn, the rows of a class coming
+    in the order of keys[0]. All clocks being alike, whose ring is next is uniform over the classes. So a row's time is the sum
+    of the gaps of its class up to it, and the rows with the smallest times are drawn.
+    """
+    order, y_sorted, first = _by_class(y, keys[0])
+    gap = -torch.log1p(-keys[1])
+    sums = gap.cumsum(0)
+    times = sums - (sums - gap)[first]
+    times = times.masked_fill(y_sorted == NOBODY, math.inf)
+    return order[times.topk(count, largest=False).indices]
+
+
+def _by_class(y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows by class, then by key; their classes; and the place where the class of each begins."""
+    order = keys.argsort(stable=True)
+    order = order[y[order].argsort(stable=True)]
+    y_sorted = y[order]
+    return order, y_sorted, torch.searchsorted(y_sorted, y_sorted)

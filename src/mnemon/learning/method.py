@@ -12,20 +12,21 @@ A method file overrides what is different. `Learner.step` calls the seams in thi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemon.learning.memory import replay_rows, reservoir_slots
+from mnemon.learning.memory import Column, replay_rows, reservoir_slots
+from mnemon.learning.network import Output
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
 
-Plan = dict[str, NDArray[np.int64]]  # what the host draws ahead, [steps, …] each
+Plan = dict[str, NDArray[Any]]  # what the host draws ahead, [steps, …] each
 Draws = dict[str, Tensor]  # one step's part of it, on the device
 
 
@@ -34,23 +35,35 @@ class Batch(NamedTuple):
 
     x: Tensor  # [n, …] network input
     y: Tensor  # [n] class indices
+    rows: Tensor | None = None  # [n] where they stand in the memory, if they come from there
 
     def __len__(self) -> int:  # the number of samples, not of fields
         return len(self.y)
 
 
+class Pass(NamedTuple):
+    """What the step's pass over B_n ∪ B_r gave, before the parameters move. The new samples come first."""
+
+    loss: Tensor  # a scalar
+    gradient: tuple[Tensor, ...]  # one for each parameter
+    out: Output
+    y: Tensor  # [n] class indices
+
+
 class Span(NamedTuple):
-    """The steps a plan is made for: `steps` batches of `batch` samples, all of the same shape."""
+    """The steps a plan is made for: `steps` batches of `batch` samples, and what the host knows of them."""
 
     seed: int
     step: int  # number of the first one, from 0
     sample: int  # samples seen before it
     steps: int
     batch: int
+    classes: NDArray[np.int64]  # [steps, batch] class indices of the samples
+    counts: NDArray[np.int64]  # [capacity] samples of each class before the first step
 
-    def filled(self, size: int) -> NDArray[np.int64]:
-        """Memory rows in use before each step [steps]."""
-        return np.minimum(self.sample + np.arange(self.steps) * self.batch, size)
+    def first(self, steps: int) -> Span:
+        """The span of its first steps only."""
+        return self._replace(steps=steps, classes=self.classes[:steps])
 
 
 @dataclass(frozen=True)
@@ -65,9 +78,10 @@ class Method:
     default_classifier: ClassVar[str] = "softmax"
     replays: ClassVar[bool] = True  # False: no memory at all
     epochs: ClassVar[int] = 0  # above 0: wants its samples shuffled (i.i.d.), that many times
-    columns: ClassVar[tuple[str, ...]] = ()  # counters kept beside each memory row, 0 at first
+    columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
     edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
     scores: ClassVar[bool] = False  # True: scores single samples, so the loss must have a value for one
+    needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
@@ -86,18 +100,33 @@ class Method:
             found.append(f"classifier {cls.default_classifier}")
         return found
 
+    def filled(self, span: Span) -> NDArray[np.int64]:
+        """Memory rows in use before each step [steps]."""
+        return np.minimum(span.sample + np.arange(span.steps) * span.batch, self.memory_size)
+
     def rows_needed(self) -> int:
         """Memory rows that must be filled before all steps have the same shape."""
-        return min(self.replay_size, self.memory_size) if self.replays else 0
+        return min(self.replay_size, self.memory_size)
+
+    def phase(self, span: Span) -> NDArray[np.int64]:
+        """A number for each step; steps with the same number have the same shapes and the same keys in their plan."""
+        if not self.replays:
+            return np.zeros(span.steps, np.int64)
+        return np.minimum(self.filled(span), self.rows_needed())
 
     def plan(self, span: Span) -> Plan:
-        """The draws of some steps, made on the host ahead of time."""
+        """The draws of some steps of one phase, made on the host ahead of time."""
         if not self.replays:
             return {}
-        return {
-            "replay": replay_rows(span.seed, span.step, span.filled(self.memory_size), self.replay_size),
-            "write": reservoir_slots(span.seed, span.sample, span.steps, span.batch, self.memory_size),
-        }
+        return {"replay": self.uniform_rows(span), "write": self.reservoir(span)}
+
+    def uniform_rows(self, span: Span, purpose: str = "replay", count: int | None = None) -> NDArray[np.int64]:
+        """For each step, different rows of the memory, uniformly."""
+        return replay_rows(span.seed, span.step, self.filled(span), count or self.replay_size, purpose)
+
+    def reservoir(self, span: Span) -> NDArray[np.int64]:
+        """For each sample, the row it takes."""
+        return reservoir_slots(span.seed, span.sample, span.steps, span.batch, self.memory_size)
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
         """B_r, before B_n enters the memory; None while there is nothing to replay."""
@@ -105,13 +134,18 @@ class Method:
             return None
         return learner.replay(draws["replay"])
 
-    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
         """The loss over B_n ∪ B_r in one forward pass (joint BatchNorm statistics), and its gradient."""
-        batch = new if replayed is None else Batch(torch.cat([new.x, replayed.x]), torch.cat([new.y, replayed.y]))
-        loss = learner.loss(batch, len(new))
-        return loss, torch.autograd.grad(loss, learner.parameters)
+        return learner.descend(joined(new, replayed), len(new))
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws) -> None:
-        """B_n enters the memory, after the step."""
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+        """B_n, x as it came, enters the memory, after the step."""
         if self.replays:
             learner.memory.write(draws["write"], learner.normalise(x) if self.edits_memory else x, y)
+
+
+def joined(new: Batch, replayed: Batch | None) -> Batch:
+    """B_n ∪ B_r, the new samples first."""
+    if replayed is None:
+        return new
+    return Batch(torch.cat([new.x, replayed.x]), torch.cat([new.y, replayed.y]))

@@ -1,8 +1,9 @@
-"""The trained network: a backbone, and on top of its features what the loss needs for each class."""
+"""The trained network: a backbone, and on top of its features what the loss needs: layers, and rows for each class."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -18,40 +19,22 @@ class Output(NamedTuple):
     """What one forward pass gives the loss and the classifier."""
 
     features: Tensor  # [n, d]
-    logits: Tensor | None  # [n, capacity], where there is a softmax head
-    proxies: Tensor | None  # [capacity, d], where there are proxies
+    embedding: Tensor | None = None  # [n, e], where the loss has layers on top of the features
+    logits: Tensor | None = None  # [n, capacity], where there is a softmax head
+    proxies: Tensor | None = None  # [capacity, d], trained
+    prototypes: Tensor | None = None  # [capacity, e], kept, not trained
+    prior: Tensor | None = None  # [capacity], kept, not trained: how often each class came lately
 
+    def part(self, start: int, stop: int) -> Output:
+        """The output for samples start … stop−1."""
+        return self._replace(
+            features=self.features[start:stop],
+            embedding=None if self.embedding is None else self.embedding[start:stop],
+            logits=None if self.logits is None else self.logits[start:stop],
+        )
 
-class Network(nn.Module):
-    """Row c of the head or the proxies depends on (seed, c) alone: no class count is known up front, none leaks in."""
-
-    def __init__(self, backbone: nn.Module, dim: int, *, head: bool, proxies: bool, seed: int) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.dim = dim
-        self.seed = seed
-        self.capacity = 0
-        self.head_weight = self.head_bias = self.proxies = None
-        if head:
-            self.head_weight = nn.Parameter(torch.empty(0, dim))  # [capacity, d]
-            self.head_bias = nn.Parameter(torch.empty(0))
-        if proxies:
-            self.proxies = nn.Parameter(torch.empty(0, dim))
-        self.grow(START_CAPACITY)
-
-    def forward(self, x: Tensor) -> Output:
-        f = self.backbone(x)
-        logits = None if self.head_weight is None else F.linear(f, self.head_weight, self.head_bias)
-        return Output(f, logits, self.proxies)
-
-    def grow(self, capacity: int) -> None:
-        """Append untouched class rows up to `capacity`; the rows in use stay as they are."""
-        start, self.capacity = self.capacity, capacity
-        for name, rows in (("head_weight", head_weight), ("head_bias", head_bias), ("proxies", proxy_rows)):
-            old = getattr(self, name)
-            if old is not None:
-                new = rows(self.seed, start, capacity, self.dim).to(old)
-                setattr(self, name, nn.Parameter(torch.cat([old.detach(), new])))
+    def detach(self) -> Output:
+        return Output(self.features.detach(), *(t if t is None else t.detach() for t in self[1:]))
 
 
 def head_weight(seed: int, start: int, stop: int, d: int) -> Tensor:
@@ -63,12 +46,89 @@ def head_bias(seed: int, start: int, stop: int, d: int) -> Tensor:
     return _uniform_rows(seed, start, stop, d)[:, d]
 
 
+def _uniform_rows(seed: int, start: int, stop: int, d: int) -> Tensor:
+    u = draws.uniform(seed, "head", start * (d + 1), (stop - start) * (d + 1)).reshape(-1, d + 1)
+    return torch.from_numpy((2 * u - 1) / math.sqrt(d))
+
+
 def proxy_rows(seed: int, start: int, stop: int, d: int) -> Tensor:
     """p_c = g / ‖g‖ with g ~ N(0, I)."""
     g = draws.normal(seed, "proxies", start * d, (stop - start) * d).reshape(-1, d)
     return F.normalize(torch.from_numpy(g), dim=1)
 
 
-def _uniform_rows(seed: int, start: int, stop: int, d: int) -> Tensor:
-    u = draws.uniform(seed, "head", start * (d + 1), (stop - start) * (d + 1)).reshape(-1, d + 1)
-    return torch.from_numpy((2 * u - 1) / math.sqrt(d))
+def prototype_rows(seed: int, start: int, stop: int, e: int) -> Tensor:
+    """p_c = u / ‖u‖ with u ~ U(0, 1)^e, as CoPE starts them."""
+    u = draws.uniform(seed, "prototypes", start * e, (stop - start) * e).reshape(-1, e)
+    return F.normalize(torch.from_numpy(u), dim=1)
+
+
+def no_prior(seed: int, start: int, stop: int, d: int) -> Tensor:
+    return torch.zeros(stop - start)
+
+
+class ClassRows(NamedTuple):
+    """A tensor of the network with a row for each class."""
+
+    rows: Callable[[int, int, int, int], Tensor]  # (seed, start, stop, width) → rows start … stop−1
+    trained: bool  # a parameter, or a buffer that is saved but has no gradient
+    embedded: bool = False  # as wide as the embedding, not the features
+
+
+# What a loss may ask for, by name → the tensors that are it.
+CLASS_ROWS: dict[str, dict[str, ClassRows]] = {
+    "head": {"head_weight": ClassRows(head_weight, True), "head_bias": ClassRows(head_bias, True)},
+    "proxies": {"proxies": ClassRows(proxy_rows, True)},
+    "prototypes": {"prototypes": ClassRows(prototype_rows, False, embedded=True)},
+    "prior": {"prior": ClassRows(no_prior, False)},
+}
+
+
+class Network(nn.Module):
+    """Row c of each class tensor depends on (seed, c) alone: no class count is known up front, none leaks in."""
+
+    head_weight: nn.Parameter | None
+    head_bias: nn.Parameter | None
+    proxies: nn.Parameter | None
+    prototypes: Tensor | None
+    prior: Tensor | None
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        dim: int,
+        rows: Iterable[str] = (),
+        *,
+        layers: nn.Module | None = None,
+        layers_dim: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.layers = layers
+        self.dim = dim
+        self.seed = seed
+        self.capacity = 0
+        self.class_rows = {name: kind for group in rows for name, kind in CLASS_ROWS[group].items()}
+        self._width = {name: layers_dim if kind.embedded else dim for name, kind in self.class_rows.items()}
+        for name, kind in (item for group in CLASS_ROWS.values() for item in group.items()):
+            empty = torch.empty(0, *kind.rows(seed, 0, 0, self._width[name]).shape[1:]) if name in self._width else None
+            if kind.trained:
+                self.register_parameter(name, None if empty is None else nn.Parameter(empty))
+            else:
+                self.register_buffer(name, empty)
+        self.grow(START_CAPACITY)
+
+    def forward(self, x: Tensor) -> Output:
+        f = self.backbone(x)
+        embedding = None if self.layers is None else self.layers(f)
+        logits = None if self.head_weight is None else F.linear(f, self.head_weight, self.head_bias)
+        return Output(f, embedding, logits, self.proxies, self.prototypes, self.prior)
+
+    def grow(self, capacity: int) -> None:
+        """Append untouched class rows up to `capacity`; the rows in use stay as they are."""
+        start, self.capacity = self.capacity, capacity
+        for name, kind in self.class_rows.items():
+            old = getattr(self, name)
+            rows = torch.cat([old.detach(), kind.rows(self.seed, start, capacity, self._width[name]).to(old)])
+            setattr(self, name, nn.Parameter(rows) if kind.trained else rows)

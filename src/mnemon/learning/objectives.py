@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.learning.losses import DIVISORS, multi_similarity, only_seen, proxy_logits, unit
 from mnemon.learning.network import Network, Output
@@ -16,10 +16,15 @@ from mnemon.learning.options import option
 
 @dataclass(frozen=True)
 class Objective:
-    """`trains` names the class rows it needs on top of the features: "head", "proxies" or nothing."""
+    """A loss, and what it needs on top of the features."""
 
     name: ClassVar[str]
-    trains: ClassVar[str | None] = None
+    trains: ClassVar[str | None] = None  # class rows with a gradient: "head", "proxies" or none
+    keeps: ClassVar[str | None] = None  # class rows without: "prototypes", "prior" or none
+
+    def layers(self, d: int) -> nn.Module | None:
+        """Layers that turn the features [n, d] into the embedding [n, e] which the loss works on."""
+        return None
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         """The scalar loss; the first `new` rows are the new samples, the rest replayed ones. seen: bool [capacity]."""
@@ -29,8 +34,8 @@ class Objective:
         """The discriminative part for each sample [n], by which methods score samples."""
         raise TypeError(f"the loss {self.name} has no value for a single sample.")
 
-    def after(self, net: Network) -> None:
-        """What follows the SGD step."""
+    def after(self, net: Network, out: Output, y: Tensor) -> None:
+        """What follows the SGD step; `out` is what the network gave before it, for the classes y."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class ProxyNCA(CrossEntropy):
         assert out.proxies is not None
         return proxy_logits(unit(out.features), out.proxies, seen)
 
-    def after(self, net: Network) -> None:
+    def after(self, net: Network, out: Output, y: Tensor) -> None:
         assert net.proxies is not None
         with torch.no_grad():
             net.proxies.copy_(unit(net.proxies))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon.learning.method import Batch, Method
+from mnemon.learning.method import Batch, Method, Pass
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -24,13 +24,12 @@ class AGEM(Method):
     citation: ClassVar[str] = "Chaudhry et al. 2019, Efficient Lifelong Learning with A-GEM"
     cost: ClassVar[str] = "1"
 
-    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        loss = learner.loss(new, len(new))
-        g = torch.autograd.grad(loss, learner.parameters)
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
+        done = learner.descend(new, len(new))
         if replayed is None:
-            return loss, g
-        g_ref = torch.autograd.grad(learner.loss(replayed, 0), learner.parameters)  # a forward pass of its own
-        return loss, project(g, g_ref)
+            return done
+        g_ref = learner.descend(replayed, 0).gradient  # a forward pass of its own
+        return done._replace(gradient=project(done.gradient, g_ref))
 
 
 def project(g: tuple[Tensor, ...], g_ref: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon.learning.memory import replay_rows
-from mnemon.learning.method import Batch, Draws, Method, Plan, Span
+from mnemon.learning.memory import Column
+from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
 from mnemon.learning.methods.mir import MIR
 from mnemon.learning.options import option
 
@@ -28,7 +28,7 @@ class GMEDER(Method):
     citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
     cost: ClassVar[str] = "2.5"
     scores: ClassVar[bool] = True
-    columns: ClassVar[tuple[str, ...]] = ("edits",)
+    columns: ClassVar[dict[str, Column]] = {"edits": Column(0)}
     edits_memory: ClassVar[bool] = True
 
     edit_rate: float = option(0.1, "GMED: length α of an edit", above=0)
@@ -44,7 +44,7 @@ class GMEDER(Method):
 
     def edit(self, learner: Learner, new: Batch, rows: Tensor) -> None:
         """Edit memory rows in place."""
-        x, y = learner.replay(rows)
+        x, y, _ = learner.replay(rows)
         x.requires_grad_()
         virtual = learner.virtual_step(new)
         (g1,) = torch.autograd.grad(learner.sample_losses(Batch(x, y)).mean(), x)
@@ -55,9 +55,9 @@ class GMEDER(Method):
         learner.memory.x.index_copy_(0, rows, x.detach() + length * ((g2 - g1) - self.edit_hold * g1))
         edits.index_add_(0, rows, torch.ones_like(rows))
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws) -> None:
-        super().write(learner, x, y, draws)
-        learner.memory.extra["edits"].index_fill_(0, draws["write"], 0)  # a new sample has not been edited
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+        never = torch.zeros_like(y)  # a new sample has not been edited
+        learner.memory.write(draws["write"], learner.normalise(x), y, edits=never)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class GMEDMIR(GMEDER, MIR):
     cost: ClassVar[str] = "4.7"
 
     def plan(self, span: Span) -> Plan:
-        rows = replay_rows(span.seed, span.step, span.filled(self.memory_size), self.replay_size, "edit")
-        return super().plan(span) | {"edit": rows}
+        return super().plan(span) | {"edit": self.uniform_rows(span, "edit")}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
         replayed = MIR.retrieve(self, learner, new, draws)  # a copy of the rows: the edit comes after

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from mnemon.learning.memory import replay_rows
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span
 from mnemon.learning.options import option
 
@@ -32,9 +31,8 @@ class MIR(Method):
         return min(max(self.candidates, self.replay_size), self.memory_size)
 
     def plan(self, span: Span) -> Plan:
-        filled = span.filled(self.memory_size)
         count = max(self.candidates, self.replay_size)
-        return super().plan(span) | {"candidates": replay_rows(span.seed, span.step, filled, count, "candidates")}
+        return super().plan(span) | {"candidates": self.uniform_rows(span, "candidates", count)}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
         rows = draws["candidates"]  # [K], fewer while fewer are filled
