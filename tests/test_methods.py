@@ -1,5 +1,6 @@
 """Every method against its algorithm written out slowly, in float64, on a small network with BatchNorm."""
 
+import contextlib
 import copy
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from by_hand import Y, drawn, flat, joint, learn, make, normalised, stack, walk
+from by_hand import X, Y, drawn, flat, joint, learn, make, normalised, stack, walk
+from mnemon import MnemonError
 from mnemon.learning.build import choose
+from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.method import Batch
 from mnemon.learning.methods import methods
 from mnemon.learning.methods.agem import project
+from mnemon.learning.objectives import OBJECTIVES
 
 # --- A-GEM
 
@@ -236,3 +240,26 @@ def test_golden(name):
     learner.check()
     total = sum(p.abs().sum().item() for p in learner.net.backbone.parameters())
     assert total == pytest.approx(GOLDEN[name], rel=1e-7)
+
+
+@pytest.mark.parametrize("method", methods())
+def test_any_method_goes_with_any_loss_and_classifier_that_make_sense(method):
+    """Each combination learns and predicts, or is refused with a sentence before anything is built."""
+    tried = 0
+    for loss in OBJECTIVES:
+        names = []
+        for name in CLASSIFIERS:
+            with contextlib.suppress(MnemonError):
+                choose(method, loss, [name])
+                names.append(name)
+        if not names:
+            continue
+        tried += 1
+        more = {"memory_size": 30} if methods()[method].replays else {}
+        learner = make(method, loss, **more | {"lr": 0.01})
+        learn(learner, 8)
+        learner.check()
+        for scores in learner.scores(X[:20], choose(method, loss, names).classifiers):
+            assert scores.shape == (20, learner.net.capacity)
+            assert set(scores.argmax(1).tolist()) <= set(Y[:80].tolist())
+    assert tried >= 4

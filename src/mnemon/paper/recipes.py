@@ -37,6 +37,7 @@ OTHERS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("hybrid-ace", "hybrid-ace", "mnist"): {"lr": 0.1},
     ("cope", "cope", "mnist"): {"lr": 0.005},
     ("gss", "ce", "mnist"): {"lr": 0.2},
+    ("aser", "ce", "mnist"): {"lr": 0.1},
     ("der++", "ce", "mnist"): {"lr": 0.1, "logit_weight": 0.5},
     ("scr", "supcon", "mnist"): {"lr": 0.05},
     ("las", "las", "mnist"): {"lr": 0.15},
