@@ -48,7 +48,7 @@ class Ours:
 
     def proceed(self) -> bool:
         """What the runner asks after each step: show it, then look at the clock."""
-        self.progress.step(self.run.learner.steps, len(self.run.batches))
+        self.progress.step("", self.run.learner.steps)
         return time.monotonic() < 1e12
 
     def block(self, steps: int) -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from by_hand import X, Y, drawn, entry, joint, learn, make, normalised, same_memory, stack, walk
+from by_hand import X, Y, drawn, entry, joint, learn, make, normalised, planned, same_memory, stack, walk
 from mnemon import draws
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
@@ -85,6 +85,17 @@ def test_gss_is_its_algorithm(size, steps):
     assert min(events.values()) > 0, events  # each branch was taken
 
 
+def test_gss_spares_the_row_with_the_lowest_score():
+    """It has no weight in the draw, whatever the keys."""
+    learner = make("gss", memory_size=60)
+    learn(learner, 6)
+    learner.memory.extra["score"][:60] = torch.linspace(-0.5, 0.9, 60, dtype=torch.float64)
+    held = learner.memory.x[0].clone()
+    learn(learner, 40, start=6)
+    assert torch.equal(learner.memory.x[0], held)
+    assert learner.memory.extra["score"][0] == -0.5
+
+
 def test_gss_with_a_memory_smaller_than_a_batch():
     learner = make("gss", memory_size=4)
     learn(learner, 20)
@@ -95,7 +106,7 @@ def test_gss_with_a_memory_smaller_than_a_batch():
 def test_gss_scoring_changes_neither_parameters_nor_running_statistics():
     learner = make("gss", memory_size=60)
     learn(learner, 10)
-    (plan,) = learner._draws(Y[None, 100:110].numpy())
+    plan = planned(learner, Y[None, 100:110])
     done = learner.method.gradient(learner, learner.replay(torch.arange(10)), None)  # moves the statistics itself
     before = copy.deepcopy(learner.net.state_dict())
     learner.method.write(learner, X[100:110], Y[100:110], plan, done)
@@ -395,7 +406,7 @@ def test_aser_is_its_algorithm(size, per_class):
 def test_aser_scoring_changes_neither_parameters_nor_running_statistics():
     learner = make("aser", memory_size=60)
     learn(learner, 10)
-    (plan,) = learner._draws(Y[None, 100:110].numpy())
+    plan = planned(learner, Y[None, 100:110])
     before = copy.deepcopy(learner.net.state_dict())
     new = learner.replay(torch.arange(10))
     learner.method.retrieve(learner, new, plan)

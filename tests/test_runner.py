@@ -10,9 +10,11 @@ import sys
 import time
 
 import pytest
+import torch
 
 from mnemon import MnemonError, checkpoint
 from mnemon.experiments import records, runner
+from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
@@ -26,13 +28,13 @@ def spec(seed=0, method="hybrid", **more):
 
 def result(record):
     """A record without what differs from one run to the next."""
-    return {k: v for k, v in record.items() if k not in ("seconds", "finished")}
+    return {k: v for k, v in record.items() if k not in ("seconds", "finished", "at_once")}
 
 
 def test_a_finished_run_is_never_run_again(tmp_path, monkeypatch):
     first = runner.run_all([spec(0), spec(1)], tmp_path)
     assert [r["seed"] for r in first] == [0, 1]
-    monkeypatch.setattr(Run, "advance", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr(Run, "settle", lambda *_: pytest.fail("ran again"))
     assert runner.run_all([spec(1), spec(0)], tmp_path) == [first[1], first[0]]
     assert len(records.read(tmp_path)) == 2
     assert list((tmp_path / "checkpoints").glob("*/")) == []
@@ -223,15 +225,16 @@ def test_in_a_thread_signals_are_left_alone(tmp_path):
 
 
 def test_a_diverged_run_ends_alone_and_the_others_go_on(tmp_path, monkeypatch):
-    original = Run.advance
+    original = Run.settle
 
-    def advance(self, *more):
-        original(self, *more)
+    def settle(self, *more):
+        whole = original(self, *more)
         if self.seed == 1:
             self.learner.bad_step.fill_(3)
             self.learner.check()
+        return whole
 
-    monkeypatch.setattr(Run, "advance", advance)
+    monkeypatch.setattr(Run, "settle", settle)
     with pytest.raises(
         MnemonError, match=r"1 of 3 runs diverged and have no record \(the others do\), the first with seed 1: the loss"
     ):
@@ -293,3 +296,61 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
     finally:
         records.read = keep
     assert not left.exists()
+
+
+def test_runs_side_by_side_are_the_runs_alone(tmp_path):
+    """The scheduling of a GPU, driven on the CPU: five runs of two methods, three in hand at once, in turn."""
+    specs = [spec(s, method) for s in range(3) for method in ("er", "cope")][:5]
+    alone = runner.run_all(specs, tmp_path / "alone")
+    together = runner.run_all(specs, tmp_path / "together", at_once=3)
+    assert [result(r) for r in together] == [result(r) for r in alone]
+    assert max(r["at_once"] for r in together) == 3
+    assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
+
+
+def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
+    specs = [spec(0, "er"), spec(1, "er", options={"lr": 1e30}), spec(2, "er")]
+    with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
+        runner.run_all(specs, tmp_path, at_once=3)
+    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
+
+
+def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):
+    """Two runs fit; the third has to wait, with one line that says so."""
+    original, under_way, lines = Run.launch, set(), []
+
+    def launch(self):
+        under_way.add(self.seed)
+        if len(under_way) > 2:
+            under_way.discard(self.seed)
+            raise torch.OutOfMemoryError
+        original(self)
+
+    def evaluate(self, learned, evaluate=Run._evaluate):
+        if learned == len(self.ends):
+            under_way.discard(self.seed)
+        return evaluate(self, learned)
+
+    monkeypatch.setattr(Run, "launch", launch)
+    monkeypatch.setattr(Run, "_evaluate", evaluate)
+    progress = Progress(quiet=True)
+    monkeypatch.setattr(progress, "say", lines.append)
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, at_once=4, progress=progress)
+    assert [r["seed"] for r in found] == [0, 1, 2, 3]
+    assert "the device's memory is full: going on with 2 runs at once" in lines
+
+
+def test_a_run_that_does_not_fit_at_all(tmp_path, monkeypatch):
+    def full(self):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(Run, "launch", full)
+    with pytest.raises(MnemonError, match="not even one run of er fits"):
+        runner.run_all([spec(0, "er")], tmp_path)
+
+
+def test_unknown_precision(tmp_path):
+    with pytest.raises(MnemonError, match="did you mean 'bf16'"):
+        runner.run_all([spec()], tmp_path, precision="bf-16")
+    with pytest.raises(MnemonError, match="bf16 is for GPUs"):
+        runner.run_all([spec()], tmp_path, device="cpu", precision="bf16")

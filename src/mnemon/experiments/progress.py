@@ -34,24 +34,31 @@ class Progress:
         self.waited = False
         self.runs: TaskID | None = None
         self.steps: TaskID | None = None
+        self.number = 0  # runs in all
+        self.made = 0  # steps made in runs that ended
+        self.lengths: dict[str, int] = {}  # steps of each run that was started
+        self.places: dict[str, int] = {}  # of those under way
 
     @contextlib.contextmanager
     def over(self, runs: int) -> Iterator[None]:
         with self.bars:
+            self.number = runs
             self.runs = self.bars.add_task("runs", total=runs, note="")
-            self.steps = self.bars.add_task("", total=None, note="", visible=False)
+            self.steps = self.bars.add_task("steps", total=None, note="", visible=False)
             yield
 
-    def start(self, spec: Spec, position: int, total: int) -> None:
+    def start(self, key: str, spec: Spec, position: int, total: int) -> None:
+        self.lengths[key], self.places[key] = total, position
         if self.steps is not None:
-            name = f"{spec.method} seed {spec.seed}"
-            self.bars.reset(self.steps, total=total, completed=position, description=name, note="", visible=True)
+            expected = sum(self.lengths.values()) * self.number // len(self.lengths)  # the others are as long
+            self.bars.update(self.steps, total=expected, visible=True)
         if position:
             self.say(f"{spec.method} on {spec.stream}, seed {spec.seed}: going on at step {position} of {total}")
 
-    def step(self, position: int, total: int) -> None:
+    def step(self, key: str, position: int) -> None:
         if self.steps is not None and not self.bars.disable:
-            self.bars.update(self.steps, completed=position)
+            self.places[key] = position
+            self.bars.update(self.steps, completed=self.made + sum(self.places.values()))
 
     def accuracy(self, by_classifier: dict[str, list[float | None]]) -> None:
         """The running accuracy: the mean over the tasks learned so far."""
@@ -63,7 +70,12 @@ class Progress:
             notes.append(f"{name} {sum(known) / len(known):.1f} %")
         self.bars.update(self.steps, note="accuracy so far: " + ", ".join(notes))
 
-    def finished(self, records: list[Record], *, already: bool) -> None:
+    def finished(self, key: str, records: list[Record], *, already: bool) -> None:
+        """A run is done; no records: it diverged."""
+        self.places.pop(key, None)
+        if key not in self.lengths:
+            self.number -= 1  # found, not made
+        self.made += self.lengths.get(key, 0)
         for r in records:
             took = f"{sum(r['seconds'].values()):.1f} s"
             if already:

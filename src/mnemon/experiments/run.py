@@ -19,6 +19,7 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
+from mnemon.learning.captured import Captured
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import BLOCK, Inputs, Learner
 
@@ -161,7 +162,7 @@ def _what(x: Tensor) -> str:
 class Run:
     """The progress of one run. `position` counts the batches learned; `rows` holds one entry per evaluation."""
 
-    def __init__(self, choice: Choice, task: Task, *, seed: int, device: torch.device) -> None:
+    def __init__(self, choice: Choice, task: Task, *, seed: int, device: torch.device, bf16: bool = False) -> None:
         self.choice, self.task, self.seed = choice, task, seed
         self.batches, self.ends = task.stream.batches(choice.method.batch_size)
         self.position = 0
@@ -169,7 +170,7 @@ class Run:
         self.confusion: dict[str, list[list[int]]] = {}
         self.seconds = {"train": 0.0, "evaluate": 0.0}
         self.learner = Learner(
-            choice.method, choice.objective, task.inputs, backbone=task.backbone, seed=seed, device=device
+            choice.method, choice.objective, task.inputs, backbone=task.backbone, seed=seed, device=device, bf16=bf16
         )
         # Class indices in the order of first arrival; classes that are tested but never arrive come last.
         arrived, first = np.unique(task.y[task.stream.indices], return_index=True)
@@ -178,6 +179,8 @@ class Run:
         self.learner.grow(len(self.table))  # room only: no row knows how many others there are
         self.y = torch.from_numpy(self._index(task.y)).to(device)
         self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
+        self.captured = Captured(self.learner, task.x, self.y) if device.type == "cuda" else None
+        self.launched: NDArray[np.int64] | None = None  # batches on their way
 
     def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Labels → class indices; −1 for one that neither arrives nor is tested."""
@@ -190,19 +193,49 @@ class Run:
 
     def advance(self, proceed: Callable[[], bool] = lambda: True) -> None:
         """Learn to the end of the current task and evaluate there, or until `proceed` (asked after each step) says no."""
-        end = self.ends[len(self.rows)]
-        while self.position < end:
-            start = time.perf_counter()
-            block = self.batches[self.position : min(self.position + BLOCK, end)]
-            learned = self.learner.learn(self.task.x, self.y, block, proceed)
-            self.position += learned
-            self.learner.check()
-            self.seconds["train"] += time.perf_counter() - start
-            if learned < len(block):
+        evaluated = len(self.rows)
+        while len(self.rows) == evaluated:
+            self.launch()
+            if not self.settle(proceed):
                 return
-        start = time.perf_counter()
-        self.rows.append(self._evaluate(len(self.rows) + 1))
-        self.seconds["evaluate"] += time.perf_counter() - start
+
+    def launch(self) -> None:
+        """Put the next steps on their way, where the device works on its own."""
+        if self.captured is not None and self.launched is None:
+            self.launched, self._since = self._block(), time.perf_counter()
+            self.captured.begin(self.launched)
+            self.captured.push()
+
+    def push(self) -> bool:
+        """Launch some more of the steps that are due; False when all of them are on their way."""
+        return self.captured is not None and self.captured.push()
+
+    def settle(self, proceed: Callable[[], bool] = lambda: True) -> bool:
+        """Wait for the steps that were launched, or make them now; evaluate if a task ends with them.
+
+        On a GPU `proceed` is asked once for all of these steps. False: it said no before they were all made.
+        """
+        if self.captured is not None and self.launched is not None:
+            block, start, self.launched = self.launched, self._since, None
+            self.captured.wait()
+            learned = len(block)
+        else:
+            block, start = self._block(), time.perf_counter()
+            learned = self.learner.learn(self.task.x, self.y, block, proceed)
+        self.position += learned
+        self.learner.check()
+        self.seconds["train"] += time.perf_counter() - start
+        if learned < len(block):
+            return False
+        if self.position == self.ends[len(self.rows)]:
+            start = time.perf_counter()
+            self.rows.append(self._evaluate(len(self.rows) + 1))
+            self.seconds["evaluate"] += time.perf_counter() - start
+        return self.captured is None or proceed()
+
+    def _block(self) -> NDArray[np.int64]:
+        """The next batches: BLOCK of them, or fewer where the task ends."""
+        return self.batches[self.position : min(self.position + BLOCK, self.ends[len(self.rows)])]
 
     def _evaluate(self, learned: int) -> dict[str, Any]:
         """Test on the tasks learned so far (all of them where the stream has no tasks of its own)."""

@@ -7,37 +7,33 @@ OUT/checkpoints/RUN/         of the runs under way; removed when the record is w
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
 import operator
 import os
-import platform
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from numpy.typing import ArrayLike
 
-import mnemon
-from mnemon import checkpoint, files, streams
-from mnemon.errors import Diverged, MnemonError
-from mnemon.experiments import metrics, protocol, records
+from mnemon import streams
+from mnemon.errors import Diverged, MnemonError, unknown
+from mnemon.experiments import protocol, records
+from mnemon.experiments.lane import Lane, make_records, threads
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, Task, array_task, dataset_checksum, named_task
 from mnemon.experiments.signals import Stopped, watched
 from mnemon.experiments.spec import Spec
-from mnemon.learning.backbones import MLP, Backbone
+from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, choose
+
+AT_ONCE = 16  # runs side by side on a GPU
+PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 def run(
@@ -83,10 +79,10 @@ def run(
     if backbone is not None:
         task = replace(task, backbone=backbone)
     going = Run(choice, task, seed=seed, device=where)
-    with _threads(going):
+    with threads(going):
         while not going.finished:
             going.advance()
-        return _records(going, spec, where)[0]
+        return make_records(going, spec, _device_name(where))[0]
 
 
 def run_all(
@@ -94,137 +90,165 @@ def run_all(
     out: Path,
     *,
     device: str = "auto",
+    at_once: int | None = None,
+    precision: str = "tf32",
     checkpoint_every: float = 30.0,
     progress: Progress | None = None,
 ) -> list[Record]:
     """Run all specs in the folder `out` and return their records, those finished earlier included, in that order.
 
-    A spec another process is working on is left to it, and waited for at the end. SIGINT and SIGTERM save and raise
-    `Stopped`.
+    On a GPU, `at_once` of them side by side (AT_ONCE if left out). A spec another process is working on is left to it, and
+    waited for at the end. SIGINT and SIGTERM save and raise `Stopped`.
     """
     where = choose_device(device)
     if not checkpoint_every >= 0:
         raise MnemonError(f"checkpoint_every is a number of seconds, 0 or more, not {checkpoint_every}.")
+    if at_once is not None and at_once < 1:
+        raise MnemonError(f"at_once is a number of runs, 1 or more, not {at_once}.")
     choices = [spec.choice() for spec in specs]  # mistakes are found before anything is written
     for spec in specs:
         dataset_checksum(spec.stream, where)  # fetched now, while Ctrl-C still stops at once
+    set_precision(precision, where)
     show = progress or Progress(quiet=True)
     _make_folder(out)
-    results: dict[int, list[Record]] = {}
-    diverged: list[str] = []
+    work = _Work(specs, choices, out, where, precision, checkpoint_every, show)
     with watched() as stop, show.over(len(specs)):
-        left = list(range(len(specs)))
-        while left:
-            busy = []
-            there = records.read(out)
-            for i in left:
-                try:
-                    found = _finish(specs[i], choices[i], out, there, where, checkpoint_every, show, stop)
-                except Diverged as error:  # it ends alone, the others go on
-                    diverged.append(f"seed {specs[i].seed}: {error}")
-                    show.say(f"{specs[i].method} on {specs[i].stream}, {diverged[-1]}")
-                    continue
-                if found is None:
-                    busy.append(i)
-                else:
-                    results[i] = found
-            if len(busy) == len(left):  # all that is left is in other hands
-                show.wait(len(busy))
-                time.sleep(0.5)
-                if stop():
-                    raise Stopped(stop())
-            left = busy
-    if diverged:
+        work.run(at_once or (AT_ONCE if where.type == "cuda" else 1), stop)
+    if work.diverged:
         raise Diverged(
-            f"{len(diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with {diverged[0]}"
+            f"{len(work.diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with "
+            f"{work.diverged[0]}"
         )
-    return [record for i in range(len(specs)) for record in results[i]]
+    return [record for i in range(len(specs)) for record in work.results[i]]
 
 
-def _finish(
-    spec: Spec,
-    choice: Choice,
-    out: Path,
-    there: list[Record],
-    where: torch.device,
-    checkpoint_every: float,
-    show: Progress,
-    stop: Callable[[], int],
-) -> list[Record] | None:
-    """The records of a run, made now unless they are there; None while another process works on it."""
-    name = str(protocol.parse(spec.stream))
-    key = spec.key(choice, name, dataset_checksum(name, where), _device_name(where))
-    names = [c.name for c in choice.classifiers]
-    if found := _finished(there, key, names):
-        show.finished(found, already=True)
-        return found
-    lock = FileLock(out / "checkpoints" / f"{key}.lock", timeout=0)
-    try:
-        with lock:
-            folder = out / "checkpoints" / "+".join([key, *sorted(names)])
-            found = _finished(records.read(out), key, names)  # another process may have done it in between
-            already = found is not None
-            if found is None:
-                found = _one(spec, choice, out, key, folder, where, checkpoint_every, show, stop)
-            shutil.rmtree(folder, ignore_errors=True)  # only now: the record is on the disk
-    except Timeout:
-        return None
-    show.finished(found, already=already)
-    return found
+class _Work:
+    """Runs to be made in a folder, and how far they are."""
+
+    def __init__(
+        self,
+        specs: Sequence[Spec],
+        choices: list[Choice],
+        out: Path,
+        where: torch.device,
+        precision: str,
+        every: float,
+        show: Progress,
+    ) -> None:
+        self.specs, self.choices, self.out, self.where, self.precision = specs, choices, out, where, precision
+        self.every, self.show = every, show
+        self.device = _device_name(where)
+        self.waiting = deque(range(len(specs)))
+        self.lanes: deque[Lane] = deque()
+        self.results: dict[int, list[Record]] = {}
+        self.diverged: list[str] = []
+
+    def run(self, at_once: int, stop: Callable[[], int]) -> None:
+        """Keep `at_once` runs under way until all are done; each in turn gets its next steps."""
+        try:
+            while self.waiting or self.lanes:
+                there = records.read(self.out) if self.waiting and len(self.lanes) < at_once else []
+                for _ in range(len(self.waiting)):
+                    if len(self.lanes) < at_once and not stop():
+                        at_once = self._begin(self.waiting.popleft(), there, at_once)
+                if stop():
+                    self._stop(stop)
+                if self.lanes:
+                    at_once = self._go_on(self.lanes.popleft(), at_once, stop)
+                elif self.waiting:  # all that is left is in other hands
+                    self.show.wait(len(self.waiting))
+                    time.sleep(0.5)
+        finally:
+            for lane in self.lanes:
+                lane.close()
+
+    def _begin(self, i: int, there: list[Record], at_once: int) -> int:
+        """Take run i in hand, unless it is done or another process has it. Returns how many there may be from now on."""
+        spec, choice = self.specs[i], self.choices[i]
+        name = str(protocol.parse(spec.stream))
+        key = spec.key(choice, name, dataset_checksum(name, self.where), self.device, self.precision)
+        names = [c.name for c in choice.classifiers]
+        if found := _finished(there, key, names):
+            self._done(i, found, already=True)
+            return at_once
+        lane = Lane.take(i, key, names, self.out, self.every)
+        if lane is None:
+            self.waiting.append(i)
+            return at_once
+        self.lanes.append(lane)
+        if found := _finished(records.read(self.out), key, names):  # another process may have done it in between
+            lane.clear()
+            self._end(lane, found, already=True)
+            return at_once
+        try:
+            going = Run(
+                choice,
+                _task(spec, choice, self.where),
+                seed=spec.seed,
+                device=self.where,
+                bf16=self.precision == "bf16",
+            )
+            position = lane.start(going, self.show.say)
+        except torch.OutOfMemoryError:
+            return self._no_room(lane)
+        self.show.start(key, spec, position, len(going.batches))
+        return at_once
+
+    def _go_on(self, lane: Lane, at_once: int, stop: Callable[[], int]) -> int:
+        spec = self.specs[lane.number]
+        self.lanes.append(lane)
+        try:
+            if lane.go_on(self.show, stop):
+                self._end(lane, lane.finish(spec, self.device, self.precision, len(self.lanes)))
+        except Diverged as error:  # it ends alone, the others go on
+            self.diverged.append(f"seed {spec.seed}: {error}")
+            self.show.say(f"{spec.method} on {spec.stream}, {self.diverged[-1]}")
+            self._drop(lane)
+            self.show.finished(lane.key, [], already=False)
+        except torch.OutOfMemoryError:
+            return self._no_room(lane)
+        return at_once
+
+    def _no_room(self, lane: Lane) -> int:
+        """The device is full: one run fewer from now on. This one starts again later, from its last checkpoint."""
+        self._drop(lane)
+        torch.cuda.empty_cache()
+        if not self.lanes:
+            raise MnemonError(
+                f"not even one run of {self.specs[lane.number].method} fits into the memory of the device."
+            )
+        self.show.say(f"the device's memory is full: going on with {len(self.lanes)} runs at once")
+        self.waiting.appendleft(lane.number)
+        return len(self.lanes)
+
+    def _stop(self, stop: Callable[[], int]) -> None:
+        for lane in self.lanes:
+            assert lane.going is not None
+            if lane.going.launched is not None:
+                lane.going.settle()
+            lane.save()
+        raise Stopped(stop())
+
+    def _end(self, lane: Lane, found: list[Record], *, already: bool = False) -> None:
+        self._drop(lane)
+        self._done(lane.number, found, already=already, key=lane.key)
+
+    def _drop(self, lane: Lane) -> None:
+        self.lanes.remove(lane)
+        lane.close()
+
+    def _done(self, i: int, found: list[Record], *, already: bool, key: str = "") -> None:
+        self.results[i] = found
+        self.show.finished(key, found, already=already)
 
 
-def _one(
-    spec: Spec,
-    choice: Choice,
-    out: Path,
-    key: str,
-    folder: Path,
-    where: torch.device,
-    checkpoint_every: float,
-    show: Progress,
-    stop: Callable[[], int],
-) -> list[Record]:
-    """One run to its end, from its newest checkpoint on."""
-    going = Run(choice, _task(spec, choice, where), seed=spec.seed, device=where)
-    if saved := checkpoint.load(folder, show.say):
-        going.restore(saved.tensors, saved.values)
-    next_save = time.monotonic() + checkpoint_every
-
-    def proceed() -> bool:
-        show.step(going.learner.steps, going.batches.shape[0])
-        return not stop() and time.monotonic() < next_save
-
-    show.start(spec, going.position, going.batches.shape[0])
-    with _threads(going):
-        while not going.finished:
-            going.advance(proceed)
-            if going.rows:
-                show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
-            if stop() or time.monotonic() >= next_save:
-                tensors, values = going.state()
-                checkpoint.save(folder, going.position * 2 + len(going.rows), tensors, values)
-                next_save = time.monotonic() + checkpoint_every
-            if stop():
-                raise Stopped(stop())
-        made = _records(going, spec, where, key)
-    try:
-        _write_details(out / "details" / f"{key}.json", going)
-        records.append(out, made)
-    except OSError as error:
-        raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
-    return made
-
-
-@contextlib.contextmanager
-def _threads(going: Run) -> Iterator[None]:
-    """A step of the MLP is too small to share: a second thread would mostly wait, and on a busy machine wait long."""
-    before = torch.get_num_threads()
-    if isinstance(going.learner.net.backbone, MLP):
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def set_precision(name: str, device: torch.device) -> None:
+    """fp32, tf32 (19 bits in matrix products and convolutions, on a GPU) or bf16 (in the backbone)."""
+    if name not in PRECISIONS:
+        raise unknown("precision", name, PRECISIONS)
+    if name == "bf16" and device.type == "cpu":
+        raise MnemonError("bf16 is for GPUs; on a CPU it would be slower.")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name != "fp32"
 
 
 def _task(spec: Spec, choice: Choice, device: torch.device) -> Task:
@@ -238,91 +262,6 @@ def _finished(there: list[Record], key: str, classifiers: list[str]) -> list[Rec
     """The records of a run if all of its classifiers are there."""
     found = {r["classifier"]: r for r in there if r["run"] == key}
     return [found[name] for name in classifiers] if found.keys() >= set(classifiers) else None
-
-
-def _records(going: Run, spec: Spec, device: torch.device, key: str | None = None) -> list[Record]:
-    """One record for each classifier of a finished run."""
-    choice, task = going.choice, going.task
-    options = choice.options()
-    labels, counts = np.unique(task.y[task.stream.indices], return_counts=True)
-    shared = {
-        "loss": choice.objective.name,
-        "memory_size": going.learner.memory.size,
-        "divisor": options.get("divisor"),
-        "order": spec.order,
-        "split": spec.split,
-        "cell": spec.cell,
-    }
-    made = []
-    for classifier in choice.classifiers:
-        matrix = [row[classifier.name]["accuracy"] for row in going.rows]
-        made.append(
-            {
-                "method": spec.method,
-                "stream": task.name,
-                "seed": spec.seed,
-                **shared,
-                "classifier": classifier.name,
-                "average_accuracy": metrics.average_accuracy(matrix),
-                "average_forgetting": _null(metrics.average_forgetting(matrix)),
-                "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
-                "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
-                "accuracy_matrix": matrix,
-                "options": options,
-                "protocol": {
-                    "kind": task.stream.kind,
-                    "tasks": [list(labels) for labels in task.stream.tasks],
-                    "boundaries": list(task.stream.boundaries),
-                    "tested": [list(labels) for labels in task.tested],
-                    "class_counts": [
-                        [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
-                    ],
-                    "samples": len(task.stream.indices),
-                    "learned": going.batches.size,
-                    "batches": len(going.batches),
-                    "passes": choice.method.epochs or 1,
-                    "augmentation": choice.method.augmentation(),
-                    "memory": choice.method.memory_rule if choice.method.replays else "none",
-                    "forward": "joint",
-                    "backbone": type(going.learner.net.backbone).__name__,
-                    "parameters": going.learner.parameter_count(),
-                },
-                "seconds": {name: round(seconds, 3) for name, seconds in going.seconds.items()},
-                "device": _device_name(device),
-                "threads": torch.get_num_threads(),
-                "versions": {
-                    "mnemon": mnemon.__version__,
-                    "python": platform.python_version(),
-                    "torch": str(torch.__version__),
-                    "numpy": np.__version__,
-                },
-                "data": task.data,
-                "run": key or spec.key(choice, task.name, task.data["checksum"], _device_name(device)),
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-        )
-    return made
-
-
-def _write_details(path: Path, going: Run) -> None:
-    """What the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
-    try:
-        known = dict(json.loads(path.read_bytes())["classifiers"])
-    except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
-        known = {}
-    new = {
-        c.name: {
-            "average_scores": [row[c.name]["scores"] for row in going.rows],
-            "confusion": going.confusion[c.name],
-        }
-        for c in going.choice.classifiers
-    }
-    details = {"labels": np.sort(going.table.labels).tolist(), "classifiers": known | new}
-    files.write(path, json.dumps(details, allow_nan=False).encode())
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 @lru_cache

@@ -48,7 +48,7 @@ class Spec:
             given = {"memory_size": name.rules.memory} | given
         return choose(self.method, self.loss, self.classifiers, given)
 
-    def key(self, choice: Choice, stream: str, data_checksum: str, device: str) -> str:
+    def key(self, choice: Choice, stream: str, data_checksum: str, device: str, precision: str = "tf32") -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
         identity: dict[str, Any] = {
             "method": self.method,
@@ -61,6 +61,8 @@ class Spec:
             "data": data_checksum,
             "device": device,
         }
+        if precision != "tf32" and device != "cpu":
+            identity["precision"] = precision
         if self.backbone is not None:
             identity["backbone"] = self.backbone
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

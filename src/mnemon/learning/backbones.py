@@ -27,18 +27,26 @@ class MLP(nn.Module):
         return F.relu(self.hidden2(F.relu(self.hidden1(x.flatten(1)))))
 
 
+class BatchNorm(nn.BatchNorm2d):
+    """Without the count of batches, which nothing here reads and which costs a kernel in every layer."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.num_batches_tracked = None
+
+
 class BasicBlock(nn.Module):
     """conv-BN-ReLU-conv-BN plus the shortcut, then ReLU."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        self.bn1 = BatchNorm(width)
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = BatchNorm(width)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != width:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), BatchNorm(width))
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
@@ -57,7 +65,7 @@ class ReducedResNet18(nn.Module):
             raise MnemonError(
                 f"the reduced ResNet-18 needs images of at least 25×25 pixels, not {height}×{width}; use mlp."
             )
-        self.stem = nn.Sequential(nn.Conv2d(channels, nf, 3, 1, 1, bias=False), nn.BatchNorm2d(nf), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(channels, nf, 3, 1, 1, bias=False), BatchNorm(nf), nn.ReLU())
         blocks, inputs = [], nf
         for stage, stride in enumerate((1, 2, 2, 2)):
             out = nf * 2**stage

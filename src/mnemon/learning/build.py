@@ -47,7 +47,7 @@ def choose(
 
     if kind.needs is not None and kind.needs != objective_kind.trains:
         raise MnemonError(f"{method} needs {ROWS[kind.needs]}, which the loss {loss} does not train.")
-    if kind.scores and objective_kind.per_sample is Objective.per_sample:
+    if kind.needs_sample_loss and objective_kind.per_sample is Objective.per_sample:
         raise MnemonError(f"{method} scores single samples, for which the loss {loss} has no value.")
 
     given = dict(given or {})

@@ -17,14 +17,14 @@ from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
 from mnemon.learning.classifiers import Classifier
 from mnemon.learning.memory import NOBODY, Memory
-from mnemon.learning.method import Batch, Draws, Method, Pass, Span
+from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
 
 Parameters = tuple[Tensor, ...]
 
 BLOCK = 128  # steps planned ahead at once
-EVALUATED = 1000  # samples per forward pass outside of training
+EVALUATED = {"cpu": 1000, "cuda": 5000}  # samples per forward pass outside of training
 
 
 class Inputs(NamedTuple):
@@ -34,6 +34,14 @@ class Inputs(NamedTuple):
     dtype: torch.dtype = torch.uint8
     mean: float = 127.5
     std: float = 127.5
+
+
+class Block(NamedTuple):
+    """Steps of one phase: their shapes are the same, and their draws are made."""
+
+    span: Span
+    phase: int
+    plan: Plan
 
 
 class Learner:
@@ -49,9 +57,11 @@ class Learner:
         seed: int = 0,
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
+        bf16: bool = False,
     ) -> None:
         self.method, self.objective, self.inputs = method, objective, inputs
         self.seed, self.device, self.dtype = seed, torch.device(device), dtype
+        self.part = EVALUATED.get(self.device.type, EVALUATED["cpu"])
         method.accept(inputs.shape)
         init = (draws.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
         body = backbones.build(backbone, inputs.shape, init[0])
@@ -61,7 +71,9 @@ class Learner:
             layers = objective.layers(d)
         e = d if layers is None else backbones.feature_size(layers, (d,))
         rows = [name for name in (objective.trains, objective.keeps) if name]
-        self.net = Network(body, d, rows, layers=layers, layers_dim=e, seed=seed).to(self.device, dtype)
+        self.net = Network(body, d, rows, layers=layers, layers_dim=e, seed=seed, bf16=bf16).to(self.device, dtype)
+        if self.device.type == "cpu" or bf16:  # where convolutions are faster that way
+            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.memory = Memory(
             method.memory_size if method.replays else 0,
             inputs.shape,
@@ -91,15 +103,24 @@ class Learner:
         before = self.steps
         self.net.train()
         index = torch.from_numpy(rows).to(self.device)
-        classes = y.index_select(0, index.flatten()).reshape(index.shape).cpu()
-        for batch, labels, draws_ in zip(index, classes, self._draws(classes.numpy()), strict=True):
-            self.step(x.index_select(0, batch), y.index_select(0, batch), draws_)
-            self.steps += 1
-            self.samples += rows.shape[1]
-            self.counts.index_add_(0, labels, torch.ones_like(labels))
-            if not proceed():
-                break
+        classes = y.index_select(0, index.flatten()).reshape(index.shape).cpu().numpy()
+        for block in self.blocks(classes):
+            draws_ = {key: torch.from_numpy(values).to(self.device) for key, values in block.plan.items()}
+            for s in range(block.span.steps):
+                batch = index[self.steps - before]
+                self.step(
+                    x.index_select(0, batch), y.index_select(0, batch), {key: rows[s] for key, rows in draws_.items()}
+                )
+                self.count(block.span.classes[s : s + 1])
+                if not proceed():
+                    return self.steps - before
         return self.steps - before
+
+    def count(self, classes: NDArray[np.int64]) -> None:
+        """Batches with these classes [steps, b] were learned."""
+        self.steps += len(classes)
+        self.samples += classes.size
+        self.counts += torch.from_numpy(np.bincount(classes.ravel(), minlength=len(self.counts)))
 
     def step(self, x: Tensor, y: Tensor, draws_: Draws) -> None:
         """One batch B_n of the stream: retrieve, gradient, SGD, write. The same shapes at each step, no word to the host."""
@@ -113,21 +134,19 @@ class Learner:
         bad = (self.bad_step < 0) & ~torch.isfinite(done.loss)
         torch.where(bad, draws_["step"], self.bad_step, out=self.bad_step)
 
-    def _draws(self, classes: NDArray[np.int64]) -> Iterator[Draws]:
-        """The draws of each coming step, planned in blocks of one phase; classes [S, b] of their samples."""
+    def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
+        """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples."""
         step, sample, counts = self.steps, self.samples, self.counts.numpy().copy()
         batch = classes.shape[1]
         while len(classes):
-            ahead = classes[:BLOCK]
+            ahead = classes[: self.method.block(BLOCK)]
             span = Span(self.seed, step, sample, len(ahead), batch, ahead, counts)
             phase = self.method.phase(span)
             other = np.flatnonzero(phase != phase[0])
             span = span.first(int(other[0]) if len(other) else len(ahead))
             plan = self.method.plan(span)
             plan["step"] = np.arange(step, step + span.steps)
-            block = {key: torch.from_numpy(rows).to(self.device) for key, rows in plan.items()}
-            for s in range(span.steps):
-                yield {key: rows[s] for key, rows in block.items()}
+            yield Block(span, int(phase[0]), plan)
             step, sample, classes = step + span.steps, sample + span.steps * batch, classes[span.steps :]
             counts = counts + np.bincount(span.classes.ravel(), minlength=len(counts))
 
@@ -172,15 +191,20 @@ class Learner:
     def sample_losses(self, batch: Batch, parameters: Parameters | None = None) -> Tensor:
         """The loss of each sample [n], at other parameters if given. BatchNorm takes the statistics of the batch, as in
         training, but its running statistics stay as they were."""
-        values = dict(self.net.named_buffers())
-        values = {name: tensor.clone() for name, tensor in values.items()}
+        return self.objective.per_sample(self.looked(batch, parameters), batch.y, self.seen)
+
+    def looked(self, batch: Batch, parameters: Parameters | None = None) -> Output:
+        """A pass as in training, at other parameters if given, that leaves BatchNorm's running statistics as they were."""
+        values = {name: tensor.clone() for name, tensor in self.net.named_buffers()}
         if parameters is not None:
             values |= zip(self.names, parameters, strict=True)
-        return self.objective.per_sample(functional_call(self.net, values, (batch.x,)), batch.y, self.seen)
+        out: Output = functional_call(self.net, values, (batch.x,))
+        return out
 
     def virtual_step(self, new: Batch) -> Parameters:
         """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
-        gradient = torch.autograd.grad(self.sample_losses(new).mean(), self.parameters)
+        loss = self.objective(self.looked(new), new.y, self.seen, len(new))
+        gradient = torch.autograd.grad(loss, self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
     def descend(self, batch: Batch, new: int) -> Pass:
@@ -213,7 +237,7 @@ class Learner:
         """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
         rows = (self.memory.y[: self.memory.size] != NOBODY).nonzero().flatten()
         with self.evaluating():
-            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, EVALUATED)])
+            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.part)])
         return f, self.memory.y[rows]
 
     # --- prediction
@@ -224,7 +248,7 @@ class Learner:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, EVALUATED)]
+            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.part)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state

@@ -1,4 +1,4 @@
-"""The paper's losses as pure functions of features and labels. Fixed shapes, no branches on values, no overflow."""
+"""The losses as pure functions of features and labels. Fixed shapes, no branches on values, no overflow."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def pseudo_prototypical(f: Tensor, y: Tensor, prototypes: Tensor, seen: Tensor, 
     # attract: anchors in the columns; within a class log_z[j, i] is the same for every j
     held = f.detach() @ f.T / temperature - log_z
     pulls = F.logsigmoid(torch.where(self_, to_prototype, held)).masked_fill(~same, -math.inf)
-    attract = same.sum(0).log() - pulls.logsumexp(0)
+    attract = same.sum(0).to(f).log() - pulls.logsumexp(0)
     # repel: 1 − ½(P + P') = ½(σ(−odds) + σ(−odds'))
     pushes = torch.logaddexp(F.logsigmoid(-to_sample), F.logsigmoid(-to_prototype)) - math.log(2)
     return (attract.sum() - pushes.masked_fill(same, 0.0).sum()) / n

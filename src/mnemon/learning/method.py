@@ -81,7 +81,8 @@ class Method:
     memory_rule: ClassVar[str] = "reservoir"  # how the memory is chosen, for the record
     columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
     edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
-    scores: ClassVar[bool] = False  # True: scores single samples, so the loss must have a value for one
+    needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
+    row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
@@ -115,6 +116,10 @@ class Method:
     def rows_needed(self) -> int:
         """Memory rows that must be filled before all steps have the same shape."""
         return min(self.replay_size, self.memory_size)
+
+    def block(self, most: int) -> int:
+        """Steps to plan at once: at most so many that their keys take 32 MB."""
+        return max(1, min(most, 4_000_000 // max(1, self.row_tables * self.memory_size)))
 
     def phase(self, span: Span) -> NDArray[np.int64]:
         """A number for each step; steps with the same number have the same shapes and the same keys in their plan."""

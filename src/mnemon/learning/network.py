@@ -102,12 +102,14 @@ class Network(nn.Module):
         layers: nn.Module | None = None,
         layers_dim: int = 0,
         seed: int = 0,
+        bf16: bool = False,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.layers = layers
         self.dim = dim
         self.seed = seed
+        self.bf16 = bf16  # the backbone computes in bfloat16; features, losses and parameters stay as they are
         self.capacity = 0
         self.class_rows = {name: kind for group in rows for name, kind in CLASS_ROWS[group].items()}
         self._width = {name: layers_dim if kind.embedded else dim for name, kind in self.class_rows.items()}
@@ -120,10 +122,19 @@ class Network(nn.Module):
         self.grow(START_CAPACITY)
 
     def forward(self, x: Tensor) -> Output:
-        f = self.backbone(x)
+        f = self._features(x)
         embedding = None if self.layers is None else self.layers(f)
         logits = None if self.head_weight is None else F.linear(f, self.head_weight, self.head_bias)
         return Output(f, embedding, logits, self.proxies, self.prototypes, self.prior)
+
+    def _features(self, x: Tensor) -> Tensor:
+        f: Tensor
+        if not self.bf16:
+            f = self.backbone(x)
+            return f
+        with torch.autocast(x.device.type, torch.bfloat16):
+            f = self.backbone(x)
+        return f.to(x.dtype)
 
     def grow(self, capacity: int) -> None:
         """Append untouched class rows up to `capacity`; the rows in use stay as they are."""

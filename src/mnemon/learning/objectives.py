@@ -108,7 +108,7 @@ class Hybrid(ProxyNCA, MultiSimilarity):
     """L_MS + γ·L_PNCA (Eq. 8): the paper's objective."""
 
     name: ClassVar[str] = "hybrid"
-    gamma: float = option(0.1, "weight γ of Proxy-NCA in the hybrid loss", least=0)
+    gamma: float = option(0.1, "weight γ of the discriminative part beside Multi-Similarity", least=0)
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         z = unit(out.features)
@@ -141,7 +141,7 @@ class HybridACE(ACE, MultiSimilarity):
     """L_MS + γ·L_ACE: the hybrid with ER-ACE's loss in the place of Proxy-NCA (ours, not the paper's)."""
 
     name: ClassVar[str] = "hybrid-ace"
-    gamma: float = option(1.0, "weight γ of the discriminative loss", least=0)
+    gamma: float = option(1.0, "weight γ of the discriminative part beside Multi-Similarity", least=0)
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         return self.pairs(unit(out.features), y) + self.gamma * ACE.__call__(self, out, y, seen, new)
@@ -162,7 +162,7 @@ class LogitAdjusted(CrossEntropy):
     def frequencies(self, out: Output, y: Tensor) -> Tensor:
         """The running label counts with this batch in [capacity]; only their ratios matter."""
         assert out.prior is not None
-        now = (y[:, None] == torch.arange(len(out.prior), device=y.device)).sum(0) / len(y)
+        now = (y[:, None] == torch.arange(len(out.prior), device=y.device)).sum(0).to(out.prior) / len(y)
         return self.prior_decay * out.prior + (1 - self.prior_decay) * now
 
     def adjusted(self, out: Output, counts: Tensor, seen: Tensor) -> Tensor:

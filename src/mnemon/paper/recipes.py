@@ -42,7 +42,12 @@ OTHERS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("scr", "supcon", "mnist"): {"lr": 0.05},
     ("las", "las", "mnist"): {"lr": 0.15},
     ("er", "ce", "digits"): {"lr": 0.2},
-    # What CoPE's and ASER's own code sets for these datasets
+    # What the authors of GMED, CoPE and ASER set for these datasets
+    **{
+        (method, "ce", dataset): {"edit_rate": alpha, "edit_hold": beta}
+        for method in ("gmed-er", "gmed-mir")
+        for dataset, alpha, beta in (("cifar10", 0.05, 0.001), ("cifar100", 0.01, 0.001), ("mini_imagenet", 1.0, 0.1))
+    },
     ("cope", "cope", "cifar10"): {"lr": 0.005, "embedding_size": 256},
     ("cope", "cope", "cifar100"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},
     ("cope", "cope", "mini_imagenet"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ASER(Method):
     """From the first M samples on. Retrieve: n_c candidates a class from the memory, scored by the mean of their Shapley values
-    s for other memory rows (cooperative) minus that for the new samples (adversarial), ASV_μ, its Eq. 8; the largest are
+    s for other memory rows (cooperative) minus that for the new samples (adversarial), ASV_μ; the largest are
     replayed. Write: memory rows drawn at random and B_n compete by the sum of their values for n_c rows a class and those new
     samples whose class has a small share of the memory; the |B_n| lowest are out.
     """
@@ -33,11 +33,16 @@ class ASER(Method):
     citation: ClassVar[str] = (
         "Shim et al. 2021, Online Class-Incremental Continual Learning with Adversarial Shapley Value"
     )
-    cost: ClassVar[str] = "9 to 18"
+    cost: ClassVar[str] = "11 to 18"
+    row_tables: ClassVar[int] = 3
     memory_rule: ClassVar[str] = "Shapley value"
 
     neighbours: int = option(3, "ASER: neighbours K of the classifier behind the Shapley values", least=1, most=1000)
-    per_class: int = option(9, "ASER: memory rows of each class looked at, n_c", least=1, most=100_000)
+    per_class: int = option(9, "ASER: memory rows of each class looked at, n_c", least=1, most=1000)
+
+    @property
+    def n_c(self) -> int:
+        return min(self.per_class, self.memory_size)  # no class has more rows
 
     def phase(self, span: Span) -> NDArray[np.int64]:
         full = self.filled(span) == self.memory_size
@@ -48,7 +53,7 @@ class ASER(Method):
             slots = free_slots(span.sample, span.steps, span.batch, self.memory_size)
             return {"replay": self.uniform_rows(span), "write": slots}
         return {
-            "rows": row_keys(span.seed, span.step, span.steps, 3, self.memory_size),
+            "rows": row_keys(span.seed, span.step, span.steps, self.row_tables, self.memory_size),
             "threshold": random.uniform(span.seed, "accept", span.step, span.steps),
         }
 
@@ -57,7 +62,7 @@ class ASER(Method):
             return super().retrieve(learner, new, draws)
         y, keys = learner.memory.y[: self.memory_size], draws["rows"][0]
         ranks = class_ranks(y, keys)
-        tables = [class_table(y, ranks, first, self.per_class, learner.net.capacity) for first in (0, self.per_class)]
+        tables = [class_table(y, ranks, first, self.n_c, learner.net.capacity) for first in (0, self.n_c)]
         candidates, others, came = points(learner, tables, new)
         cooperative = shapley(others, candidates, self.neighbours).sum(0) / others.real.sum().clamp(min=1)
         adversarial = shapley(came, candidates, self.neighbours).mean(0)
@@ -73,11 +78,11 @@ class ASER(Method):
             memory.write(draws["write"], x, y)
             return
         kept, keys, capacity = memory.y[:size], draws["rows"], learner.net.capacity
-        judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.per_class, capacity)
+        judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.n_c, capacity)
         # Candidates: n_c · C̃ random rows that do not judge.
         order = torch.cat([keys[2], keys.new_zeros(1)]).index_add_(0, judges, torch.ones_like(judges).to(keys))[:size]
-        order, rows = order.topk(min(self.per_class * capacity, size), largest=False)
-        wanted = torch.arange(len(rows), device=rows.device) < self.per_class * learner.seen.sum()
+        order, rows = order.topk(min(self.n_c * capacity, size), largest=False)
+        wanted = torch.arange(len(rows), device=rows.device) < self.n_c * learner.seen.sum()
         rows = torch.where(wanted & (order < 1), rows, size)
 
         evaluation, candidates, came = points(learner, [judges, rows], Batch(learner.normalise(x), y))

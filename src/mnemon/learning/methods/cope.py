@@ -30,6 +30,7 @@ class CoPE(Method):
     cost: ClassVar[str] = "1"
     default_objective: ClassVar[str] = "cope"
     default_classifier: ClassVar[str] = "prototype"
+    row_tables: ClassVar[int] = 2
     memory_rule: ClassVar[str] = "class-balanced"
     columns: ClassVar[dict[str, Column]] = {"key": Column(1.0)}
 
@@ -45,7 +46,7 @@ class CoPE(Method):
         count = int(self.phase(span)[0])
         return {
             "replay": np.tile(np.arange(count), (span.steps, 1)),  # the first rows of a class-balanced order
-            "rows": row_keys(span.seed, span.step, span.steps, 2, self.memory_size),
+            "rows": row_keys(span.seed, span.step, span.steps, self.row_tables, self.memory_size),
             "write": write_keys(span.seed, span.sample, span.steps, span.batch),
         }
 

@@ -27,7 +27,7 @@ class GMEDER(Method):
     summary: ClassVar[str] = "ER that edits the images it replays so that they are harder to keep"
     citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
     cost: ClassVar[str] = "2.5"
-    scores: ClassVar[bool] = True
+    needs_sample_loss: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"edits": Column(0)}
     edits_memory: ClassVar[bool] = True
 
@@ -51,7 +51,7 @@ class GMEDER(Method):
         (g2,) = torch.autograd.grad(learner.sample_losses(Batch(x, y), virtual).mean(), x)
         edits = learner.memory.extra["edits"]
         k = edits.index_select(0, rows).reshape(-1, *[1] * (x.ndim - 1))  # [r, 1, …]
-        length = self.edit_rate * self.edit_decay**k
+        length = self.edit_rate * self.edit_decay ** k.to(x)
         learner.memory.x.index_copy_(0, rows, x.detach() + length * ((g2 - g1) - self.edit_hold * g1))
         edits.index_add_(0, rows, torch.ones_like(rows))
 

@@ -35,8 +35,9 @@ class GSS(Method):
     summary: ClassVar[str] = "ER with a memory chosen for diverse gradients (GSS-Greedy)"
     citation: ClassVar[str] = "Aljundi et al. 2019, Gradient based Sample Selection for Online Continual Learning"
     cost: ClassVar[str] = "6.5"
+    row_tables: ClassVar[int] = 1
     memory_rule: ClassVar[str] = "gradient diversity"
-    scores: ClassVar[bool] = True
+    needs_sample_loss: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"score": Column(0.0)}
 
     references: int = option(10, "GSS: gradients of memory batches a sample is compared with, n", least=1, most=1000)
@@ -57,7 +58,7 @@ class GSS(Method):
         plan: Plan = {"replay": self.uniform_rows(span), "references": rows.reshape(span.steps, n, size)}
         if filled < self.memory_size:
             return plan | {"write": free_slots(span.sample, span.steps, b, self.memory_size)}
-        u = row_keys(seed, span.step, span.steps, 1, self.memory_size)[:, 0]
+        u = row_keys(seed, span.step, span.steps, self.row_tables, self.memory_size)[:, 0]
         accept = random.uniform(seed, "accept", span.sample, span.steps * b).reshape(span.steps, b)
         with np.errstate(divide="ignore"):  # u = 0: never chosen
             return plan | {"gumbel": -np.log(-np.log(u)), "accept": accept}

@@ -23,9 +23,11 @@ class MIR(Method):
     summary: ClassVar[str] = "ER that replays the rows a virtual step on the new samples would hurt most"
     citation: ClassVar[str] = "Aljundi et al. 2019, Online Continual Learning with Maximally Interfered Retrieval"
     cost: ClassVar[str] = "3.2"
-    scores: ClassVar[bool] = True
+    needs_sample_loss: ClassVar[bool] = True
 
-    candidates: int = option(50, "MIR: memory rows looked at per step, K", least=1, most=100_000)
+    candidates: int = option(
+        50, "MIR: memory rows looked at per step, K (at least as many as are replayed)", least=1, most=100_000
+    )
 
     def rows_needed(self) -> int:
         return min(max(self.candidates, self.replay_size), self.memory_size)

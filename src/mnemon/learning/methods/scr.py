@@ -46,7 +46,8 @@ class SCR(Method):
         if self.views == 1:
             return plan
         n = span.batch + self.replay_size
-        u = random.uniform(span.seed, "views", span.step * n * 3, span.steps * n * 3).reshape(span.steps, n, 3)
+        start = span.sample + span.step * self.replay_size  # samples that had a second view before
+        u = random.uniform(span.seed, "views", start * 3, span.steps * n * 3).reshape(span.steps, n, 3)
         return plan | {"views": u[:, : span.batch + plan["replay"].shape[1]]}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
