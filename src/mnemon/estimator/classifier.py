@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,12 +17,12 @@ from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
 from mnemon.errors import MnemonError
-from mnemon.estimator import values
+from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
 from mnemon.estimator.model import Frozen, Model
 from mnemon.experiments.runner import choose_device
 from mnemon.learning.build import Choice, choose
-from mnemon.learning.labels import LabelTable
+from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
@@ -28,6 +30,10 @@ from mnemon.learning.methods import method as method_named
 
 class NotFitted(MnemonError, NotFittedError):
     """Nothing was learned yet."""
+
+
+class WrongType(MnemonError, TypeError):
+    """X holds something that is no number, which scikit-learn calls a TypeError."""
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,14 +96,21 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
         model = None if fresh else self._model_or_none()
+        face = copy.copy(self)  # scikit-learn notes the features on it; nothing of us changes before the chunk is learned
+        x = face._samples(X, model)
+        named = model is None and "feature_names_in_" in vars(face)
+        names = list(face.feature_names_in_) if named else None
         found = values.labels(y)
         ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
-        face = copy.copy(self)  # takes the names and the number of features, until the chunk is learned
-        x = face._samples(X, model)
-        if len(x) != len(found):
-            raise MnemonError(f"X has {len(x)} samples and y {len(found)} labels; there must be one label a sample.")
+        return self._take(model, x, found, ahead, names)
+
+    def _take(
+        self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
+    ) -> Self:
+        """Learn a checked chunk, with a new model if there is none."""
+        _check_lengths(x, y)
         if model is None:
-            given, model = self.get_params(deep=False), self._new_model(x)
+            given, model = self.get_params(deep=False), self._new_model(x, names)
         else:
             given = self._given
             changed = [name for name, value in self.get_params(deep=False).items() if not _same(value, given[name])]
@@ -106,14 +119,23 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"{', '.join(changed)} changed after learning began, which takes effect with the next fit(); set it "
                     "back to go on with partial_fit()."
                 )
-        model.learn(x, found, ahead)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(face):
-                setattr(self, name, getattr(face, name))
-        self._model, self._given = model, given
+        model.learn(x, y, ahead)
+        self._adopt(model, given)
         return self
 
-    def _new_model(self, x: Tensor) -> Model:
+    def _adopt(self, model: Model, given: dict[str, Any]) -> None:
+        """Be the face of this model; `given` are the parameters it was made with."""
+        if self._model_or_none() is model:
+            return
+        self._model, self._given = model, given
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
+        if len(model.inputs.shape) == 1:
+            self.n_features_in_ = model.inputs.shape[0]
+        if model.names is not None and all(isinstance(name, str) for name in model.names):
+            self.feature_names_in_ = np.array(model.names, object)
+
+    def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
             self._choice(image=x.ndim == 4),
@@ -122,6 +144,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             backbone=self.backbone,
             seed=self.seed,
             device=choose_device(self.device),
+            names=names,
         )
 
     def _choice(self, *, image: bool) -> Choice:
@@ -145,7 +168,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
         except (ValueError, TypeError) as error:
-            raise MnemonError(" ".join(str(error).split())) from None
+            kind = WrongType if isinstance(error, TypeError) else MnemonError
+            raise kind(" ".join(str(error).split())) from None
         x = values.tensor(a)
         if model is None:
             return x
@@ -174,8 +198,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
         frozen, x = self._asked(X)
         found = values.labels(y)
-        if len(x) != len(found):
-            raise MnemonError(f"X has {len(x)} samples and y {len(found)} labels; there must be one label a sample.")
+        _check_lengths(x, found)
         right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.classes.tolist()).find(found)
         return float(np.average(right, weights=sample_weight))
 
@@ -185,6 +208,85 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if model is None:
             raise NotFitted("this OnlineClassifier has learned nothing yet: call fit or partial_fit first.")
         return model.frozen(), self._samples(X, model)
+
+    # --- River: one sample is a dict of features
+
+    def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
+        """Learn one sample now."""
+        self._learn_rows([x], [y])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a frame of samples now; its columns may come in any order."""
+        self._learn_rows(X, y)
+
+    def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
+        """The label; None before anything was learned."""
+        model = self._model_or_none()
+        if model is None:
+            return None
+        frozen = model.frozen()
+        best = int(frozen.scores(rows.tensor([x], model.names, model.inputs)).argmax())
+        return frozen.labels[best]
+
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """The probability of each label seen; {} before anything was learned. (A dict cannot tell `True` from `1`.)"""
+        model = self._model_or_none()
+        if model is None:
+            return {}
+        frozen = model.frozen()
+        p = frozen.probabilities(rows.tensor([x], model.names, model.inputs))[0]
+        return dict(zip(frozen.labels, p.tolist(), strict=True))
+
+    def predict_many(self, X: Any) -> Any:
+        """The labels of a frame, as a series with its index; empty before anything was learned."""
+        import pandas as pd
+
+        model = self._model_or_none()
+        if model is None:
+            return pd.Series(dtype=object)
+        frozen = model.frozen()
+        best = frozen.scores(rows.tensor(X, model.names, model.inputs)).argmax(1).numpy()
+        return pd.Series(frozen.classes[best], index=X.index)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probabilities for a frame, as a frame with a column for each label."""
+        import pandas as pd
+
+        model = self._model_or_none()
+        if model is None:
+            return pd.DataFrame(index=X.index)
+        frozen = model.frozen()
+        return pd.DataFrame(
+            frozen.probabilities(rows.tensor(X, model.names, model.inputs)), index=X.index, columns=frozen.classes
+        )
+
+    def _learn_rows(self, X: Any, y: Any) -> None:
+        model = self._model_or_none()
+        names = rows.names(X) if model is None else model.names
+        self._take(model, rows.tensor(X, names, model and model.inputs), values.labels(y), [], names)
+
+    # --- on disk
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was learned into the folder `path`: whole or not at all, and nothing in it can run code."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted("there is nothing to save before something was learned.")
+        saving.save(path, self._given, self._model)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        backbone: Any = None,
+        method: type[Method] | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
+        found = saving.load(path, backbone=backbone, method=method, device=device)
+        made = cls(**found.params)
+        made._adopt(found.model, made.get_params(deep=False))
+        return made
 
     # --- what was learned
 
@@ -216,6 +318,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _check_lengths(x: Tensor, y: list[Label]) -> None:
+    if len(x) != len(y):
+        raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
 
 
 def _same(a: Any, b: Any) -> bool:

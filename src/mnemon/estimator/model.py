@@ -35,7 +35,7 @@ class Frozen:
         own.net = copy.deepcopy(learner.net).eval().requires_grad_(False)
         own.net.load_state_dict(learner.average, strict=False)
         own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
-        self.classes: NDArray[Any] = class_array(labels)
+        self.labels, self.classes = labels, class_array(labels)
         self.gaussian = classifier.name in GAUSSIAN
         with torch.no_grad():
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
@@ -71,13 +71,15 @@ class Model:
         backbone: Backbone,
         seed: int,
         device: torch.device,
+        names: list[Any] | None = None,
     ) -> None:
         self.choice, self.inputs, self.scaled = choice, inputs, scaled
         self.seed, self.device = seed, device
+        self.names = names  # of the features, where they have some
         self.learner = self._learner(backbone)
         self.labels = LabelTable()
         self.n_seen = self.n_classes = 0
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
         self._frozen: Frozen | None = None
 
     def _learner(self, backbone: Backbone) -> OnlineLearner:
@@ -92,7 +94,7 @@ class Model:
     def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> None:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing."""
         classes = list(classes)
-        with self._lock:
+        with self.lock:
             self._check_classes([*classes, *y])
             before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
             steps, known = self.learner.steps, len(self.labels)
@@ -139,7 +141,7 @@ class Model:
         state before is at hand, this costs nothing; else the first one to ask makes it."""
         frozen = self._frozen
         if frozen is None:
-            with self._lock:
+            with self.lock:
                 frozen = self._frozen
                 if frozen is None:
                     labels = self.labels.labels[: self.n_classes]
@@ -149,9 +151,9 @@ class Model:
     # --- copies: a lock cannot be one, and a copy must not be half a chunk
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            kept = {name: value for name, value in vars(self).items() if name not in ("_lock", "_frozen")}
+        with self.lock:
+            kept = {name: value for name, value in vars(self).items() if name not in ("lock", "_frozen")}
             return copy.deepcopy(kept)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.RLock(), _frozen=None)
+        vars(self).update(state, lock=threading.RLock(), _frozen=None)

@@ -15,6 +15,9 @@ from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
 
+MOST_VALUES = 2**24  # numbers in one sample
+
+
 def drained(values: Any) -> Any:
     """An iterator's values as a list. Should it raise midway, nothing was learned yet."""
     return list(values) if isinstance(values, Iterator) else values
@@ -37,6 +40,8 @@ def is_frame(values: Any) -> bool:
 
 def tensor(a: NDArray[Any]) -> Tensor:
     """Samples [n, …] as the learner holds them: uint8 as they are, all other numbers as float32; images channels first."""
+    if a[0].size > MOST_VALUES:
+        raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
     if a.dtype == np.uint8:
         x = torch.from_numpy(np.ascontiguousarray(a))
     else:
