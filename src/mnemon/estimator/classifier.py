@@ -19,7 +19,7 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
-from mnemon.estimator.model import Frozen, Model
+from mnemon.estimator.model import GAUSSIAN, Frozen, Model
 from mnemon.experiments.runner import choose_device
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.labels import Label, LabelTable
@@ -154,8 +154,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if kind.replays:
             given |= {"memory_size": self.memory_size, "replay_size": self.replay_size}
         given = {name: value for name, value in given.items() if value is not None}
-        classifiers = None if self.classifier is None else [self.classifier]
-        return choose(kind, self.loss, classifiers, defaults(kind, self.loss, image=image) | given)
+        loss, classifier = self.loss, self.classifier
+        if _same(self.backbone, "identity") and loss is None and not kind.scores:
+            classifier = classifier or kind.default_classifier
+            if classifier in GAUSSIAN:
+                loss = "ms"  # the one loss that trains nothing but features: here nothing at all, so no gradient is taken
+        classifiers = None if classifier is None else [classifier]
+        return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
 
     def _samples(self, X: Any, model: Model | None) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""

@@ -77,18 +77,21 @@ class OnlineLearner(Learner):
         super().step(x, y, draws_)
         self.age.add_(1).mul_(known)
         step = 1 - ((self.age + 1) / (self.age + 4)).clamp(max=LONGEST)
+        moving = self._moving()
         with torch.no_grad():
             for name, mean in self.average.items():
-                mean.lerp_(self._live[name], step.to(mean.dtype))
+                mean.lerp_(moving[name], step.to(mean.dtype))
 
     def _set_average(self, old: dict[str, Tensor]) -> None:
-        """Average what moves; class rows that are new start as they are."""
-        moving = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
-        moving |= {name: b for name, b in self.net.named_buffers() if b.is_floating_point()}
-        self._live = {name: tensor.data for name, tensor in moving.items()}
-        self.average = {name: tensor.clone() for name, tensor in self._live.items()}
+        """Class rows that are new start as they are."""
+        self.average = {name: tensor.detach().clone() for name, tensor in self._moving().items()}
         for name, mean in old.items():
             self.average[name][: len(mean)] = mean
+
+    def _moving(self) -> dict[str, Tensor]:
+        """What learning changes in the network."""
+        trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
+        return trained | {name: b for name, b in self.net.named_buffers() if b.is_floating_point()}
 
     def grow(self, classes: int) -> None:
         capacity = self.net.capacity

@@ -40,6 +40,8 @@ def is_frame(values: Any) -> bool:
 
 def tensor(a: NDArray[Any]) -> Tensor:
     """Samples [n, …] as the learner holds them: uint8 as they are, all other numbers as float32; images channels first."""
+    if a.ndim not in (2, 3, 4) or a.size == 0:
+        raise MnemonError(f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}.")
     if a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
     if a.dtype == np.uint8:
