@@ -102,14 +102,13 @@ def _read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], N
 
 def _content(path: Path, most: int) -> bytes:
     """The bytes of a plain file of bounded size; a link, a pipe or a device is none."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise ValueError(f"{path.name} is not a plain file")
-        if about.st_size > most:
-            raise ValueError(f"{path.name} has {about.st_size:,} bytes, and {most:,} are the limit")
-        return file.read(most + 1)
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError(f"{path.name} is not a plain file")
+    if about.st_size > most:
+        raise ValueError(f"{path.name} has {about.st_size:,} bytes, and {most:,} are the limit")
+    with path.open("rb") as file:
+        return file.read(about.st_size)
 
 
 def _json(content: bytes) -> Any:
@@ -123,7 +122,9 @@ def _json(content: bytes) -> Any:
 
 
 def _shapes(path: Path) -> Shapes:
-    """What the tensor file says of its tensors; their data is not read. The library has checked them against its size."""
+    """What the tensor file says of its tensors; their data is not read. The library checks them against the file's size."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError(f"{path.name} is not a plain file")
     with safetensors.safe_open(path, framework="pt") as file:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in parts.items()}

@@ -288,7 +288,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str | None = None,
     ) -> Self:
         """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
-        found = saving.load(path, backbone=backbone, method=method, device=device)
+        found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         made._adopt(found.model, made.get_params(deep=False))
         return made

@@ -69,15 +69,20 @@ def save(path: str | os.PathLike[str], params: dict[str, Any], model: Model) -> 
         checkpoint.save(folder, checkpoint.newest(folder) + 1, model.learner.state(), values)
 
 
-def load(path: str | os.PathLike[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
-    """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError."""
+def load(
+    path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None
+) -> Loaded:
+    """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
+    constructor's parameters."""
     folder = Path(path)
     number = checkpoint.newest(folder)
     if number == 0:
         raise MnemonError(f"{folder} holds no saved model.")
     try:
         found = checkpoint.read(folder, number, _check)
-        return _restored(found, backbone, method, device)
+        loaded = _restored(found, backbone, method, device)
+        _need(sorted(loaded.params) == sorted(names), "its parameters are others")
+        return loaded
     except (OSError, MnemonError, safetensors.SafetensorError, MemoryError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
     except (ValueError, KeyError, TypeError, RuntimeError, OverflowError, UnicodeError) as error:
@@ -101,9 +106,11 @@ def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
     _need(len(labels) <= capacity <= 2 * MAX_CLASSES and _size(shapes, "counts") == capacity, "its classes do not match")
     for name in ("net.head_weight", "net.proxies", "net.prototypes", "net.prior"):
         _need(name not in shapes or _size(shapes, name) == capacity, "its class rows do not match its classes")
+    _need(isinstance(values["options"], dict) and isinstance(values["params"], dict), "its parameters are none")
     memory = values["options"].get("memory_size", 0)
     kept, sides = shapes["memory.x"]
     _need(sides == (memory, *shape) and kept in (DTYPES[values["dtype"]][1], "F32"), "its memory does not match its samples")
+    _need(type(memory) is int and all(_is_scalar(given) for given in values["params"].values()), "a parameter is no value")
 
 
 def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: str | None) -> Loaded:
@@ -164,6 +171,10 @@ def _need(fine: bool, otherwise: str) -> None:
 
 def _is_list(found: Any, *kinds: type) -> bool:
     return isinstance(found, list) and all(type(entry) in kinds for entry in found)
+
+
+def _is_scalar(found: Any) -> bool:
+    return found is None or type(found) in (str, int, float)
 
 
 def _size(shapes: checkpoint.Shapes, name: str) -> int:
