@@ -14,7 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from mnemon.learning.learner import Inputs, Learner, Parameters
 from mnemon.learning.method import Batch, Draws, Pass
 
-LONGEST = 0.998  # the average of the weights looks back over 500 steps at most
+LONGEST = 500  # steps the average of the weights looks back over at most …
+RECENT = 3  # … and it is this part, a third, of those since a class last appeared
 CLIP = 5.0  # standard deviations; a feature that was constant so far may jump by any number of them
 
 
@@ -76,7 +77,7 @@ class OnlineLearner(Learner):
         known = self.seen.index_select(0, y).all()
         super().step(x, y, draws_)
         self.age.add_(1).mul_(known)
-        step = 1 - ((self.age + 1) / (self.age + 4)).clamp(max=LONGEST)
+        step = (RECENT / (self.age + 1 + RECENT)).clamp(min=1 / LONGEST)
         moving = self._moving()
         with torch.no_grad():
             for name, mean in self.average.items():

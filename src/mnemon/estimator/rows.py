@@ -45,8 +45,11 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
         raise MnemonError(f"a feature is not a number: {error}.") from None
     if a.size == 0:
         raise MnemonError("there must be at least one sample with at least one feature.")
-    x = values.tensor(a)
-    return x.to(torch.uint8) if inputs is not None and inputs.dtype == torch.uint8 else x
+    if inputs is not None and inputs.dtype == torch.uint8:
+        if not ((a >= 0) & (a <= 255) & (a == np.floor(a))).all():
+            raise MnemonError("this model learned from uint8: its features are whole numbers from 0 to 255.")
+        a = a.astype(np.uint8)
+    return values.tensor(a)
 
 
 def _check(found: list[Any], names: list[Any]) -> None:
