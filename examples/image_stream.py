@@ -5,10 +5,16 @@ import numpy as np
 import mnemon
 
 
-def stream(seed=0):
-    """Real handwritten digits as chunks of 20 images [20, 8, 8]; every 300 images two new digits arrive."""
+def digits():
+    """Real handwritten digits, 8 × 8 pixels from 0 to 255: training images and labels, test images and labels."""
     data = mnemon.data.load("digits")
-    x, y = data.x_train[:, 0].numpy(), data.y_train.numpy()
+    x, x_test = (15 * images[:, 0].numpy() for images in (data.x_train, data.x_test))
+    return x, data.y_train.numpy(), x_test, data.y_test.numpy()
+
+
+def stream(seed=0):
+    """Chunks of about 20 images; every 300 images two new digits arrive."""
+    x, y, _, _ = digits()
     rng = np.random.default_rng(seed)
     for pair in range(5):
         rows = rng.permutation(np.flatnonzero(y // 2 == pair))
@@ -28,9 +34,8 @@ def main():
         if len(clf.classes_) > known:
             print(f"after {seen:4} images: {', '.join(clf.classes_[known:])} arrived")
 
-    data = mnemon.data.load("digits")
-    test, truth = data.x_test[:, 0].numpy(), [f"digit {label}" for label in data.y_test.tolist()]
-    accuracy = clf.score(test, truth)
+    _, _, test, truth = digits()
+    accuracy = clf.score(test, [f"digit {label}" for label in truth])
     print(f"test-then-train accuracy {right / seen:.1%}, on test images of all ten digits at the end {accuracy:.1%}")
     return accuracy
 

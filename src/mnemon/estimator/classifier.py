@@ -179,8 +179,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if model is None:
             return x
         shape, dtype, *_ = model.inputs
-        if dtype == torch.float32 and len(shape) == 1:
-            x = x.float()  # a column of whole numbers may come as ints in one chunk and as floats in the next
         if tuple(x.shape[1:]) != shape or x.dtype != dtype:
             raise MnemonError(
                 f"X holds samples of {_kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from mnemon.errors import MnemonError
@@ -45,10 +44,6 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
         raise MnemonError(f"a feature is not a number: {error}.") from None
     if a.size == 0:
         raise MnemonError("there must be at least one sample with at least one feature.")
-    if inputs is not None and inputs.dtype == torch.uint8:
-        if not ((a >= 0) & (a <= 255) & (a == np.floor(a))).all():
-            raise MnemonError("this model learned from uint8: its features are whole numbers from 0 to 255.")
-        a = a.astype(np.uint8)
     return values.tensor(a)
 
 

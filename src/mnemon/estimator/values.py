@@ -39,12 +39,15 @@ def is_frame(values: Any) -> bool:
 
 
 def tensor(a: NDArray[Any]) -> Tensor:
-    """Samples [n, …] as the learner holds them: uint8 as they are, all other numbers as float32; images channels first."""
+    """Samples [n, …] as the learner holds them: images of uint8 as they are, all other numbers as float32; channels first.
+
+    A vector of uint8 is a row of a table like any other: another chunk of that table may come as ints or floats.
+    """
     if a.ndim not in (2, 3, 4) or a.size == 0:
         raise MnemonError(f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}.")
     if a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
-    if a.dtype == np.uint8:
+    if a.dtype == np.uint8 and a.ndim > 2:
         x = torch.from_numpy(np.ascontiguousarray(a))
     else:
         with np.errstate(over="ignore"):
