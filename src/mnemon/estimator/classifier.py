@@ -206,7 +206,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frozen, x = self._asked(X)
         found = values.labels(y)
         _check_lengths(x, found)
-        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.classes.tolist()).find(found)
+        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
         return float(np.average(right, weights=sample_weight))
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
