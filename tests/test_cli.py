@@ -42,8 +42,8 @@ def test_every_command_explains_itself(command, capsys):
 def test_run_help_lists_every_hyper_parameter_with_its_default(capsys):
     out = " ".join(run("run", "--help", capsys=capsys)[0].replace("│", "").split())
     for words in (
-        "--lr FLOAT learning rate η of plain SGD (default: by stream, else 0.1)",
-        "--gamma FLOAT weight γ of Proxy-NCA in the hybrid loss (default: by stream, else 0.1)",
+        "--lr FLOAT learning rate η of plain SGD (default: by stream, else 0.1; 0.01 for cope)",
+        "--gamma FLOAT weight γ of Proxy-NCA in the hybrid loss (default: by stream, else 0.1; 1.0 for hybrid-ace)",
         "--replay-size INT replayed samples per step |B_r| (default: 10)",
         "--divisor active|batch",
     ):
@@ -62,6 +62,14 @@ def test_run_prints_a_table_and_writes_records(tmp_path, capsys):
     assert f"er + softmax on split-digits, seed 1: accuracy {records[2]['average_accuracy']:.2f}" in err
     again, _ = run(*words, "--lr", "0.1", "--out", str(tmp_path), "--quiet", capsys=capsys)
     assert again == out
+
+
+def test_a_mixed_choice_runs(tmp_path, capsys):
+    words = "run --method mir --loss hybrid --classifier ncm,proxy --stream split-digits --memory-size 50 --quiet"
+    out, _ = run(*words.split(), "--out", str(tmp_path), capsys=capsys)
+    lines = [line for line in out.splitlines() if line.startswith("mir")]
+    assert len(lines) == 2
+    assert all("hybrid" in line for line in lines)
 
 
 def test_one_run_has_no_interval(tmp_path, capsys):

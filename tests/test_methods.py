@@ -1,117 +1,21 @@
 """Every method against its algorithm written out slowly, in float64, on a small network with BatchNorm."""
 
+import contextlib
 import copy
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
+from by_hand import X, Y, drawn, flat, joint, learn, make, normalised, stack, walk
+from mnemon import MnemonError
 from mnemon.learning.build import choose
-from mnemon.learning.learner import Inputs, Learner
-from mnemon.learning.memory import replay_rows, reservoir_slots
+from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.method import Batch
 from mnemon.learning.methods import methods
 from mnemon.learning.methods.agem import project
-
-SHAPE = (2, 5, 5)
-X = torch.randint(0, 256, (500, *SHAPE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-Y = torch.arange(500) // 40
-Y[:30] = torch.arange(30) % 2  # two classes at first, then one after the other
-
-
-def body():
-    """A convolution with BatchNorm, so that a pass that should leave the running statistics alone can be caught."""
-    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(36, 6), nn.ReLU())
-
-
-def make(method, loss=None, **options):
-    choice = choose(method, loss, given={"lr": 0.1} | options)
-    return Learner(choice.method, choice.objective, Inputs(SHAPE), backbone=body, dtype=torch.float64, seed=3)
-
-
-def learn(learner, steps, start=0):
-    rows = np.arange(start * 10, (start + steps) * 10).reshape(steps, 10)
-    learner.learn(X, Y, rows)
-
-
-def normalised(index):
-    return (X[index].double() - 127.5) / 127.5
-
-
-class Reference:
-    """A plain copy of a learner's network, trained by hand."""
-
-    def __init__(self, learner):
-        self.net, self.lr, self.seen = copy.deepcopy(learner.net).train(), learner.method.lr, set()
-
-    def losses(self, x, y, net=None):
-        """Cross-entropy of each sample over the classes seen; a batch's own BatchNorm statistics."""
-        logits = (net or self.net)(x).logits
-        out = []
-        for row, label in zip(logits, y.tolist(), strict=True):
-            classes = sorted(self.seen)
-            e = torch.stack([row[c] for c in classes])
-            out.append(torch.logsumexp(e, 0) - row[label])
-        return torch.stack(out)
-
-    def virtual(self, x, y):
-        """A copy of the network after one step on B_n."""
-        other = copy.deepcopy(self.net)
-        self.losses(x, y, other).mean().backward()
-        with torch.no_grad():
-            for p in other.parameters():
-                p -= self.lr * p.grad
-        return other
-
-    def gradient(self, x, y, loss=None):
-        value = self.losses(x, y).mean() if loss is None else loss
-        return torch.autograd.grad(value, list(self.net.parameters()))
-
-    def sgd(self, gradient):
-        with torch.no_grad():
-            for p, g in zip(self.net.parameters(), gradient, strict=True):
-                p -= self.lr * g
-
-    def equals(self, learner):
-        mine, its = self.net.state_dict(), learner.net.state_dict()
-        return all(torch.allclose(mine[k].double(), its[k].double(), atol=1e-9) for k in its)
-
-
-def walk(learner, steps, one_step):
-    """Drive the reference by hand: `one_step(ref, memory, step, new)` retrieves, learns and may edit `memory`."""
-    ref, memory = Reference(learner), {}
-    size = learner.method.memory_size
-    for step in range(steps):
-        new = list(range(step * 10, step * 10 + 10))
-        ref.seen |= set(Y[new].tolist())
-        one_step(ref, memory, step, new)
-        for sample, slot in zip(new, reservoir_slots(3, step * 10, 1, 10, size)[0].tolist(), strict=True):
-            if slot < size:
-                memory[slot] = {"x": normalised([sample])[0], "y": int(Y[sample]), "k": 0}
-    return ref, memory
-
-
-def drawn(learner, step, purpose, count):
-    filled = min(step * 10, learner.method.memory_size)
-    return replay_rows(3, step, np.array([filled]), count, purpose)[0].tolist()
-
-
-def stack(memory, rows):
-    return torch.stack([memory[r]["x"] for r in rows]), torch.tensor([memory[r]["y"] for r in rows])
-
-
-def joint(ref, new, x_r, y_r):
-    x = normalised(new) if x_r is None else torch.cat([normalised(new), x_r])
-    y = Y[new] if x_r is None else torch.cat([Y[new], y_r])
-    ref.sgd(ref.gradient(x, y))
-
-
-def flat(gradient):
-    return torch.cat([g.flatten() for g in gradient])
-
+from mnemon.learning.objectives import OBJECTIVES
 
 # --- A-GEM
 
@@ -286,6 +190,10 @@ def test_the_seams_a_method_changes():
     assert changes["mir"] == ["retrieve"]
     assert changes["a-gem"] == ["gradient"]
     assert changes["gmed-er"] == ["retrieve", "write"]
+    assert changes["gss"] == ["write"]
+    assert changes["aser"] == ["retrieve", "write"]
+    assert changes["cope"] == ["retrieve", "write", "loss cope", "classifier prototype"]
+    assert changes["las"] == ["loss las"]
     assert changes["hybrid"] == ["loss hybrid", "classifier ncm"]
     assert changes["fine-tune"] == ["no memory"]
 
@@ -305,16 +213,22 @@ def test_a_method_explains_itself(name):
 # of these on purpose measures the method's cells again and says so in the changelog.
 GOLDEN = {
     "a-gem": 33.1344188433,
+    "aser": 36.6765054747,
+    "cope": 35.0435236229,
+    "der++": 33.2715262374,
     "er": 32.6920221924,
     "er-ace": 33.9204811890,
     "fine-tune": 33.0041510663,
     "gmed-er": 32.6823104134,
     "gmed-mir": 33.7341204042,
+    "gss": 32.7103878801,
     "hybrid": 32.8860486034,
     "hybrid-ace": 32.9066298285,
     "iid-offline": 33.0041510663,
     "iid-online": 33.0041510663,
+    "las": 32.7382295597,
     "mir": 33.6493938889,
+    "scr": 32.4045151032,
 }
 
 
@@ -326,3 +240,26 @@ def test_golden(name):
     learner.check()
     total = sum(p.abs().sum().item() for p in learner.net.backbone.parameters())
     assert total == pytest.approx(GOLDEN[name], rel=1e-7)
+
+
+@pytest.mark.parametrize("method", methods())
+def test_any_method_goes_with_any_loss_and_classifier_that_make_sense(method):
+    """Each combination learns and predicts, or is refused with a sentence before anything is built."""
+    tried = 0
+    for loss in OBJECTIVES:
+        names = []
+        for name in CLASSIFIERS:
+            with contextlib.suppress(MnemonError):
+                choose(method, loss, [name])
+                names.append(name)
+        if not names:
+            continue
+        tried += 1
+        more = {"memory_size": 30} if methods()[method].replays else {}
+        learner = make(method, loss, **more | {"lr": 0.01})
+        learn(learner, 8)
+        learner.check()
+        for scores in learner.scores(X[:20], choose(method, loss, names).classifiers):
+            assert scores.shape == (20, learner.net.capacity)
+            assert set(scores.argmax(1).tolist()) <= set(Y[:80].tolist())
+    assert tried >= 4

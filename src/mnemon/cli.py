@@ -122,20 +122,26 @@ def _options() -> type[Any]:
     """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
+    from mnemon.paper.recipes import HYBRID, OTHERS
 
-    by_stream = ("lr", "gamma", "divisor", "memory_size")  # what recipes fill in
-    fields: dict[str, Any] = {}
+    by_stream = {"memory_size", *(name for cell in (*HYBRID.values(), *OTHERS.values()) for name in cell)}
+    found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
     holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
     for holder in holders:
         for field in dataclasses.fields(holder):
-            kind = type(field.default)
-            text = arg(
-                help=field.metadata["doc"],
-                help_behavior_hint=f"(default: {'by stream, else ' if field.name in by_stream else ''}{field.default})",
-                metavar="|".join(field.metadata["choices"]) or kind.__name__.upper(),
-            )
-            fields.setdefault(field.name, (field.name, Annotated[kind | None, text], dataclasses.field(default=None)))
-    return dataclasses.make_dataclass("hyper-parameters", list(fields.values()))
+            found.setdefault(field.name, {})[holder.name] = field
+    fields = []
+    for name, owners in found.items():
+        field = next(iter(owners.values()))
+        default = f"{'by stream, else ' if name in by_stream else ''}{field.default}"
+        others = [f"; {other.default} for {who}" for who, other in owners.items() if other.default != field.default]
+        text = arg(
+            help=field.metadata["doc"],
+            help_behavior_hint=f"(default: {default}{''.join(others)})",
+            metavar="|".join(field.metadata["choices"]) or type(field.default).__name__.upper(),
+        )
+        fields.append((name, Annotated[type(field.default) | None, text], dataclasses.field(default=None)))
+    return dataclasses.make_dataclass("hyper-parameters", fields)
 
 
 def list_(

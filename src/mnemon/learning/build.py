@@ -13,6 +13,7 @@ from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.objectives import OBJECTIVES, Objective
 
+ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
 OF_MEMORY = {"memory_size", "replay_size"}  # options without meaning for a method that keeps no memory
 
 
@@ -45,6 +46,8 @@ def choose(
     names = dict.fromkeys(classifiers or [_default(kind, objective_kind)])  # each once, in order
     chosen = [_classifier(name, kind, objective_kind) for name in names]
 
+    if kind.needs is not None and kind.needs != objective_kind.trains:
+        raise MnemonError(f"{method} needs {ROWS[kind.needs]}, which the loss {loss} does not train.")
     if kind.scores and objective_kind.per_sample is Objective.per_sample:
         raise MnemonError(f"{method} scores single samples, for which the loss {loss} has no value.")
 
@@ -67,8 +70,8 @@ def choose(
 
 def _default(method: type[Method], objective: type[Objective]) -> str:
     """The method's own classifier if this loss trains what it needs (ER with MS has no softmax head), else one that fits."""
-    there = {objective.trains, "memory" if method.replays else None}
-    for name in (method.default_classifier, "ncm", "proxy", "softmax"):
+    there = {objective.trains, objective.keeps, "memory" if method.replays else None}
+    for name in (method.default_classifier, "ncm", "proxy", "softmax", "prototype"):
         if CLASSIFIERS[name].needs in there:
             return name
     raise MnemonError(
@@ -82,7 +85,6 @@ def _classifier(name: str, method: type[Method], objective: type[Objective]) -> 
     classifier = CLASSIFIERS[name]
     if classifier.needs == "memory" and not method.replays:
         raise MnemonError(f"{name} takes its class means from the memory, and {method.name} keeps none.")
-    if classifier.needs in ("head", "proxies") and classifier.needs != objective.trains:
-        what = {"head": "a softmax head", "proxies": "proxies"}
-        raise MnemonError(f"{name} needs {what[classifier.needs]}, which the loss {objective.name} does not train.")
+    if classifier.needs in ROWS and classifier.needs not in (objective.trains, objective.keeps):
+        raise MnemonError(f"{name} needs {ROWS[classifier.needs]}, which the loss {objective.name} does not train.")
     return classifier

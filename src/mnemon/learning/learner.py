@@ -52,6 +52,7 @@ class Learner:
     ) -> None:
         self.method, self.objective, self.inputs = method, objective, inputs
         self.seed, self.device, self.dtype = seed, torch.device(device), dtype
+        method.accept(inputs.shape)
         init = (draws.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
         body = backbones.build(backbone, inputs.shape, init[0])
         d = backbones.feature_size(body, inputs.shape)
@@ -78,7 +79,7 @@ class Learner:
 
     def _set_parameters(self) -> None:
         trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
-        self._names, self.parameters = tuple(trained), tuple(trained.values())
+        self.names, self.parameters = tuple(trained), tuple(trained.values())
 
     # --- learning
 
@@ -175,7 +176,7 @@ class Learner:
         values = dict(self.net.named_buffers())
         values = {name: tensor.clone() for name, tensor in values.items()}
         if parameters is not None:
-            values |= zip(self._names, parameters, strict=True)
+            values |= zip(self.names, parameters, strict=True)
         return self.objective.per_sample(functional_call(self.net, values, (batch.x,)), batch.y, self.seen)
 
     def virtual_step(self, new: Batch) -> Parameters:

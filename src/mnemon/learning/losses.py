@@ -85,3 +85,46 @@ def proxy_logits(z: Tensor, proxies: Tensor, seen: Tensor | None = None) -> Tens
 def only_seen(logits: Tensor, seen: Tensor) -> Tensor:
     """The softmax of Eq. 1 runs over the classes seen so far: the other columns become −inf."""
     return logits.masked_fill(~seen, -math.inf)
+
+
+def sup_con(z: Tensor, y: Tensor, *, temperature: float = 0.1) -> Tensor:
+    """Supervised contrastive loss, SCR's: the mean over anchors i that have a positive of
+
+        −1/|P_i| Σ_{p ∈ P_i} log( e^{S_ip/τ} / Σ_{a ≠ i} e^{S_ia/τ} ),      P_i = { p ≠ i : y_p = y_i }
+
+    z [n, e] unit rows, y [n]; a scalar, 0 where nobody has a positive.
+    """
+    self_, _ = _diagonal(len(y), z.dtype, z.device)
+    logits = (z @ z.T / temperature).masked_fill(self_, -math.inf)
+    log_p = logits - logits.logsumexp(1, keepdim=True)
+    positive = (y[:, None] == y) ^ self_
+    count = positive.sum(1)  # |P_i|
+    each = -torch.where(positive, log_p, 0.0).sum(1) / count.clamp(min=1)
+    return each.sum() / (count > 0).sum().clamp(min=1)
+
+
+def pseudo_prototypical(f: Tensor, y: Tensor, prototypes: Tensor, seen: Tensor, *, temperature: float = 0.1) -> Tensor:
+    """CoPE's pseudo-prototypical proxy loss; f [n, e] unit rows, prototypes [C, e] without gradient, seen bool [C].
+
+    P_c(q, x) = e^{q·x/τ} / (e^{q·x/τ} + Z_c(x)),      Z_c(x) = Σ_{k ≠ c} e^{p_k·x/τ} over the classes seen
+    attract   −log 1/|B^c| [ P_c(p_c, f_i) + Σ_{j ∈ B^c, j ≠ i} P_c(f_j, f_i) ]    f_j held fixed, for each i ∈ B^c
+    repel     −log( 1 − ½ [ P_c(f_i, f_j) + P_c(p_c, f_j) ] )                      for each i ∈ B^c, j ∉ B^c
+    L       = 1/n of the sum of all these terms
+    """
+    n = len(y)
+    self_, _ = _diagonal(n, f.dtype, f.device)
+    same = y[:, None] == y  # [i, j]
+    logits = only_seen(f @ prototypes.T / temperature, seen)  # [j, C]: p_k·f_j/τ
+    other = torch.arange(len(prototypes), device=y.device) != y[:, None]  # [i, C]: k ≠ y_i
+    log_z = logits.masked_fill(~other[:, None], -math.inf).logsumexp(2)  # [i, j]: log Z_{y_i}(f_j)
+    log_z = log_z.clamp(min=-1e4)  # Z is 0 while one class was seen: every P is 1, and the gradient 0
+    to_prototype = logits[:, y].T - log_z  # [i, j]: the log-odds of P_{y_i}(p_{y_i}, f_j)
+    to_sample = f @ f.T / temperature - log_z  # [i, j]: of P_{y_i}(f_i, f_j)
+
+    # attract: anchors in the columns; within a class log_z[j, i] is the same for every j
+    held = f.detach() @ f.T / temperature - log_z
+    pulls = F.logsigmoid(torch.where(self_, to_prototype, held)).masked_fill(~same, -math.inf)
+    attract = same.sum(0).log() - pulls.logsumexp(0)
+    # repel: 1 − ½(P + P') = ½(σ(−odds) + σ(−odds'))
+    pushes = torch.logaddexp(F.logsigmoid(-to_sample), F.logsigmoid(-to_prototype)) - math.log(2)
+    return (attract.sum() - pushes.masked_fill(same, 0.0).sum()) / n

@@ -80,12 +80,17 @@ def reservoir_slots(seed: int, start: int, steps: int, batch: int, size: int) ->
     """
     count = steps * batch
     number = np.arange(start, start + count)  # N − 1
-    j = np.floor(draws.uniform(seed, "write", start, count) * (number + 1)).astype(np.int64)
+    j = np.floor(write_keys(seed, start, 1, count)[0] * (number + 1)).astype(np.int64)
     slots = np.where(number < size, number, np.minimum(j, size)).reshape(steps, batch)
     for i in range(batch - 1):
         overwritten = (slots[:, i, None] == slots[:, i + 1 :]).any(1)
         slots[overwritten, i] = size
     return slots
+
+
+def free_slots(start: int, steps: int, batch: int, size: int) -> NDArray[np.int64]:
+    """Samples start, start+1, … take the free rows in order; the waste bin when there is none left. [steps, batch]"""
+    return np.minimum(np.arange(start, start + steps * batch), size).reshape(steps, batch)
 
 
 def replay_rows(
@@ -94,6 +99,11 @@ def replay_rows(
     """For each of the steps step, step+1, …: `count` different filled rows, uniformly; fewer while fewer are filled."""
     u = draws.uniform(seed, purpose, step * count, len(filled) * count).reshape(len(filled), count)
     return draws.distinct(u[:, : int(filled[0])], filled)
+
+
+def write_keys(seed: int, start: int, steps: int, batch: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each sample start, start+1, …; [steps, batch]."""
+    return draws.uniform(seed, "write", start, steps * batch).reshape(steps, batch)
 
 
 def row_keys(seed: int, step: int, steps: int, tables: int, size: int) -> NDArray[np.float64]:
@@ -112,19 +122,28 @@ def class_ranks(y: Tensor, keys: Tensor) -> Tensor:
     return torch.empty_like(place).scatter_(0, order, place)
 
 
-def balanced_rows(y: Tensor, keys: Tensor, count: int) -> Tensor:
-    """`count` different rows, each of a class drawn uniformly among those with rows left; y [M], keys [2, M] in [0, 1).
+def balanced_order(y: Tensor, keys: Tensor) -> Tensor:
+    """All rows in an order in which each is of a class drawn uniformly among those with rows left; y [M], keys [2, M] in
+    [0, 1). Free rows come last.
 
     Every class is a clock that rings after exponential times; at each ring its next row is drawn, the rows of a class coming
     in the order of keys[0]. All clocks being alike, whose ring is next is uniform over the classes. So a row's time is the sum
-    of the gaps of its class up to it, and the rows with the smallest times are drawn.
+    of the gaps of its class up to it, and the rows are drawn in the order of their times.
     """
     order, y_sorted, first = _by_class(y, keys[0])
     gap = -torch.log1p(-keys[1])
     sums = gap.cumsum(0)
     times = sums - (sums - gap)[first]
     times = times.masked_fill(y_sorted == NOBODY, math.inf)
-    return order[times.topk(count, largest=False).indices]
+    return order[times.argsort(stable=True)]
+
+
+def class_table(y: Tensor, ranks: Tensor, first: int, count: int, capacity: int) -> Tensor:
+    """The rows of rank first … first+count−1 of every class [capacity · count]; the waste bin where a class has none."""
+    row = torch.arange(len(y), device=y.device)
+    chosen = (y != NOBODY) & (ranks >= first) & (ranks < first + count)
+    place = torch.where(chosen, y * count + ranks - first, capacity * count)  # one place more, for all others
+    return row.new_full((capacity * count + 1,), len(y)).scatter_(0, place, row)[:-1]
 
 
 def _by_class(y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -78,6 +78,7 @@ class Method:
     default_classifier: ClassVar[str] = "softmax"
     replays: ClassVar[bool] = True  # False: no memory at all
     epochs: ClassVar[int] = 0  # above 0: wants its samples shuffled (i.i.d.), that many times
+    memory_rule: ClassVar[str] = "reservoir"  # how the memory is chosen, for the record
     columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
     edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
     scores: ClassVar[bool] = False  # True: scores single samples, so the loss must have a value for one
@@ -99,6 +100,13 @@ class Method:
         if cls.default_classifier != Method.default_classifier:
             found.append(f"classifier {cls.default_classifier}")
         return found
+
+    def augmentation(self) -> str:
+        """What is done to the images in training, for the record."""
+        return "none"
+
+    def accept(self, shape: tuple[int, ...]) -> None:
+        """Refuse samples of a shape the method cannot work with."""
 
     def filled(self, span: Span) -> NDArray[np.int64]:
         """Memory rows in use before each step [steps]."""

@@ -9,7 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemon.learning.losses import DIVISORS, multi_similarity, only_seen, proxy_logits, unit
+from mnemon.learning.losses import (
+    DIVISORS,
+    multi_similarity,
+    only_seen,
+    proxy_logits,
+    pseudo_prototypical,
+    sup_con,
+    unit,
+)
 from mnemon.learning.network import Network, Output
 from mnemon.learning.options import option
 
@@ -139,6 +147,97 @@ class HybridACE(ACE, MultiSimilarity):
         return self.pairs(unit(out.features), y) + self.gamma * ACE.__call__(self, out, y, seen, new)
 
 
+@dataclass(frozen=True)
+class LogitAdjusted(CrossEntropy):
+    """LAS: cross-entropy of o + τ·log π, with π how often each class came lately; at test the logits o are plain.
+
+    A class that is frequent now gets its logit raised in training, so it need not be learned.
+    """
+
+    name: ClassVar[str] = "las"
+    keeps: ClassVar[str | None] = "prior"
+    prior_weight: float = option(1.0, "LAS: weight τ of the log prior", least=0)
+    prior_decay: float = option(0.99, "LAS: how much of the class prior is kept at each step", least=0, below=1)
+
+    def frequencies(self, out: Output, y: Tensor) -> Tensor:
+        """The running label counts with this batch in [capacity]; only their ratios matter."""
+        assert out.prior is not None
+        now = (y[:, None] == torch.arange(len(out.prior), device=y.device)).sum(0) / len(y)
+        return self.prior_decay * out.prior + (1 - self.prior_decay) * now
+
+    def adjusted(self, out: Output, counts: Tensor, seen: Tensor) -> Tensor:
+        assert out.logits is not None
+        prior = (counts / counts.sum().clamp(min=1e-30)).clamp(min=1e-4)
+        return only_seen(out.logits + self.prior_weight * prior.log(), seen)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return F.cross_entropy(self.adjusted(out, self.frequencies(out, y), seen), y)
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        assert out.prior is not None
+        return F.cross_entropy(self.adjusted(out, out.prior, seen), y, reduction="none")
+
+    def after(self, net: Network, out: Output, y: Tensor) -> None:
+        assert net.prior is not None
+        net.prior.copy_(self.frequencies(out, y))
+
+
+@dataclass(frozen=True)
+class SupCon(Objective):
+    """Supervised contrastive loss through a small MLP on the features (SCR)."""
+
+    name: ClassVar[str] = "supcon"
+    temperature: float = option(0.1, "SCR, CoPE: temperature τ of the similarities", above=0)
+    projection_size: int = option(128, "SCR: width of the projection the loss is taken on", least=1, most=100_000)
+
+    def layers(self, d: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, self.projection_size))
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        assert out.embedding is not None
+        return sup_con(unit(out.embedding), y, temperature=self.temperature)
+
+
+@dataclass(frozen=True)
+class CoPE(Objective):
+    """CoPE's pseudo-prototypical proxy loss; each class has a prototype, a running mean of its embeddings."""
+
+    name: ClassVar[str] = "cope"
+    keeps: ClassVar[str | None] = "prototypes"
+    temperature: float = option(0.1, "SCR, CoPE: temperature τ of the similarities", above=0)
+    momentum: float = option(0.99, "CoPE: how much of a prototype is kept at each step, m", least=0, below=1)
+    embedding_size: int = option(100, "CoPE: width e of the embedding", least=1, most=100_000)
+
+    def layers(self, d: int) -> nn.Module:
+        return nn.Linear(d, self.embedding_size)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        assert out.embedding is not None
+        assert out.prototypes is not None
+        return pseudo_prototypical(unit(out.embedding), y, out.prototypes, seen, temperature=self.temperature)
+
+    def per_sample(self, out: Output, y: Tensor, seen: Tensor) -> Tensor:
+        """−log P_y(p_y, f): the attraction to the class's own prototype."""
+        return F.cross_entropy(prototype_logits(out, seen) / self.temperature, y, reduction="none")
+
+    def after(self, net: Network, out: Output, y: Tensor) -> None:
+        """p_c ← m p_c + (1 − m) · mean of the f of class c in B_n ∪ B_r, as they were before the step; for the c in it."""
+        assert out.embedding is not None
+        assert net.prototypes is not None
+        member = (y == torch.arange(net.capacity, device=y.device)[:, None]).to(out.embedding)  # [capacity, n]
+        count = member.sum(1, keepdim=True)
+        mean = member @ unit(out.embedding) / count.clamp(min=1)
+        moved = self.momentum * net.prototypes + (1 - self.momentum) * mean
+        net.prototypes.copy_(torch.where(count > 0, moved, net.prototypes))
+
+
+def prototype_logits(out: Output, seen: Tensor) -> Tensor:
+    """p_c · f [n, capacity], over the classes seen."""
+    assert out.embedding is not None
+    assert out.prototypes is not None
+    return only_seen(unit(out.embedding) @ out.prototypes.T, seen)
+
+
 OBJECTIVES: dict[str, type[Objective]] = {
-    c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid, ACE, HybridACE)
+    c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid, ACE, HybridACE, LogitAdjusted, SupCon, CoPE)
 }

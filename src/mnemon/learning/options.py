@@ -18,11 +18,13 @@ def option(
     above: float | None = None,
     least: float | None = None,
     most: float | None = None,
+    below: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field with its help text; `above` (exclusive), `least` and `most` bound it, `choices` lists all values."""
+    """A field with its help text; `above` and `below` (exclusive), `least` and `most` bound it, `choices` lists all values."""
     return dataclasses.field(
-        default=default, metadata={"doc": doc, "above": above, "least": least, "most": most, "choices": choices}
+        default=default,
+        metadata={"doc": doc, "above": above, "least": least, "most": most, "below": below, "choices": choices},
     )
 
 
@@ -44,11 +46,13 @@ def check(holder: Any) -> None:
         choices = field.metadata.get("choices")
         if choices and value not in choices:
             raise unknown(field.name, value, choices)
-        above, least = field.metadata.get("above"), field.metadata.get("least")
+        above, below = field.metadata.get("above"), field.metadata.get("below")
+        least, most = field.metadata.get("least"), field.metadata.get("most")
         if above is not None and not value > above:
             raise MnemonError(f"{field.name} must be above {above}, not {value}.")
         if least is not None and not value >= least:
             raise MnemonError(f"{field.name} must be at least {least}, not {value}.")
-        most = field.metadata.get("most")
+        if below is not None and not value < below:
+            raise MnemonError(f"{field.name} must be below {below}, not {value}.")
         if most is not None and not value <= most:
             raise MnemonError(f"{field.name} must be at most {most}, not {value}.")

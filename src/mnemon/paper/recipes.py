@@ -23,19 +23,31 @@ HYBRID: dict[tuple[str, str], dict[str, Any]] = {
     ("split", "digits"): {"gamma": 0.1, "lr": 0.45, "divisor": "batch"},
 }
 
-# (method, dataset), for the losses that train a softmax head; with cross-entropy a method without an entry takes ER's η
-SOFTMAX: dict[tuple[str, str], dict[str, Any]] = {
-    ("er", "mnist"): {"lr": 0.15},
-    ("fine-tune", "mnist"): {"lr": 0.05},
-    ("iid-online", "mnist"): {"lr": 0.05},
-    ("iid-offline", "mnist"): {"lr": 0.05},
-    ("a-gem", "mnist"): {"lr": 0.2},
-    ("mir", "mnist"): {"lr": 0.05},
-    ("gmed-er", "mnist"): {"lr": 0.15, "edit_rate": 5.0},
-    ("gmed-mir", "mnist"): {"lr": 0.05, "edit_rate": 5.0},
-    ("er-ace", "mnist"): {"lr": 0.05},
-    ("hybrid-ace", "mnist"): {"lr": 0.1},
-    ("er", "digits"): {"lr": 0.2},
+# (method, loss, dataset), for the losses that have no γ; with cross-entropy a method without an entry takes ER's η
+OTHERS: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("er", "ce", "mnist"): {"lr": 0.15},
+    ("fine-tune", "ce", "mnist"): {"lr": 0.05},
+    ("iid-online", "ce", "mnist"): {"lr": 0.05},
+    ("iid-offline", "ce", "mnist"): {"lr": 0.05},
+    ("a-gem", "ce", "mnist"): {"lr": 0.2},
+    ("mir", "ce", "mnist"): {"lr": 0.05},
+    ("gmed-er", "ce", "mnist"): {"lr": 0.15, "edit_rate": 5.0},
+    ("gmed-mir", "ce", "mnist"): {"lr": 0.05, "edit_rate": 5.0},
+    ("er-ace", "ace", "mnist"): {"lr": 0.05},
+    ("hybrid-ace", "hybrid-ace", "mnist"): {"lr": 0.1},
+    ("cope", "cope", "mnist"): {"lr": 0.005},
+    ("gss", "ce", "mnist"): {"lr": 0.2},
+    ("aser", "ce", "mnist"): {"lr": 0.1},
+    ("der++", "ce", "mnist"): {"lr": 0.1, "logit_weight": 0.5},
+    ("scr", "supcon", "mnist"): {"lr": 0.05},
+    ("las", "las", "mnist"): {"lr": 0.15},
+    ("er", "ce", "digits"): {"lr": 0.2},
+    # What CoPE's and ASER's own code sets for these datasets
+    ("cope", "cope", "cifar10"): {"lr": 0.005, "embedding_size": 256},
+    ("cope", "cope", "cifar100"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},
+    ("cope", "cope", "mini_imagenet"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},
+    ("aser", "ce", "cifar100"): {"lr": 0.1, "per_class": 2},
+    ("aser", "ce", "mini_imagenet"): {"lr": 0.1, "per_class": 3},
 }
 
 
@@ -45,5 +57,5 @@ def recipe(method: str, loss: str, kind: str, dataset: str) -> dict[str, Any]:
         found = HYBRID.get((kind, dataset)) or HYBRID.get(("split", dataset)) or {}
         takes = {"hybrid": ("lr", "gamma", "divisor"), "ms": ("lr", "divisor"), "pnca": ("lr",)}[loss]
         return {name: value for name, value in found.items() if name in takes}
-    own = SOFTMAX.get((method, dataset), {})
-    return own or (SOFTMAX.get(("er", dataset), {}) if loss == "ce" else {})
+    own = OTHERS.get((method, loss, dataset), {})
+    return own or (OTHERS.get(("er", "ce", dataset), {}) if loss == "ce" else {})

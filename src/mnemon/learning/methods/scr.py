@@ -1,0 +1,70 @@
+"""SCR: supervised contrastive replay, nearest class mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from mnemon import draws as random
+from mnemon.errors import MnemonError
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, joined
+from mnemon.learning.options import option
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+SHIFT = 4  # pixels, at most
+
+
+@dataclass(frozen=True)
+class SCR(Method):
+    """ER's memory and replay, the supervised contrastive loss through an MLP (`objectives.SupCon`), and the nearest class
+    mean on the features below it, means of unit length. With `views` = 2 every image comes a second time, shifted and
+    mirrored at random."""
+
+    name: ClassVar[str] = "scr"
+    summary: ClassVar[str] = "supervised contrastive replay, nearest class mean from the memory"
+    citation: ClassVar[str] = "Mai et al. 2021, Supervised Contrastive Replay"
+    cost: ClassVar[str] = "1"
+    default_objective: ClassVar[str] = "supcon"
+    default_classifier: ClassVar[str] = "ncm-unit"
+
+    views: int = option(1, "SCR: 2 adds a randomly shifted and mirrored view of each image", least=1, most=2)
+
+    def augmentation(self) -> str:
+        return "none" if self.views == 1 else f"shift by up to {SHIFT} pixels, mirror"
+
+    def accept(self, shape: tuple[int, ...]) -> None:
+        if self.views > 1 and len(shape) != 3:
+            raise MnemonError(f"a second view needs images (channels, height, width), not samples of shape {shape}.")
+
+    def plan(self, span: Span) -> Plan:
+        plan = super().plan(span)
+        if self.views == 1:
+            return plan
+        n = span.batch + self.replay_size
+        u = random.uniform(span.seed, "views", span.step * n * 3, span.steps * n * 3).reshape(span.steps, n, 3)
+        return plan | {"views": u[:, : span.batch + plan["replay"].shape[1]]}
+
+    def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        """B_r, and behind it the second views of B_n ∪ B_r."""
+        replayed = super().retrieve(learner, new, draws)
+        if self.views == 1:
+            return replayed
+        first = joined(new, replayed)
+        second = Batch(second_view(first.x, draws["views"]), first.y)
+        return second if replayed is None else joined(replayed, second)
+
+
+def second_view(x: Tensor, u: Tensor) -> Tensor:
+    """Images [n, c, h, w] shifted by up to SHIFT pixels, the border repeated, half of them mirrored; u [n, 3] in [0, 1)."""
+    n, c, h, w = x.shape
+    down, right = ((u[:, :2] * (2 * SHIFT + 1)).long() - SHIFT).unbind(1)
+    i = (torch.arange(h, device=x.device) + down[:, None]).clamp(0, h - 1)  # [n, h]
+    j = (torch.arange(w, device=x.device) + right[:, None]).clamp(0, w - 1)  # [n, w]
+    j = torch.where(u[:, 2:] < 0.5, j.flip(1), j)
+    x = x.gather(2, i[:, None, :, None].expand(n, c, h, w))
+    return x.gather(3, j[:, None, None, :].expand(n, c, h, w))
