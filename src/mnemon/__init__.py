@@ -11,14 +11,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["MnemonError", "__version__", "data", "losses", "methods", "metrics", "run", "streams"]
+__all__ = ["MnemonError", "OnlineClassifier", "__version__", "data", "losses", "methods", "metrics", "run", "streams"]
 
 if TYPE_CHECKING:
     from mnemon import data, losses, metrics, streams
     from mnemon.errors import MnemonError
+    from mnemon.estimator import OnlineClassifier
     from mnemon.experiments.runner import run
 
-_WHERE = {"MnemonError": "mnemon.errors", "run": "mnemon.experiments.runner"}
+_WHERE = {"MnemonError": "mnemon.errors", "OnlineClassifier": "mnemon.estimator", "run": "mnemon.experiments.runner"}
 
 
 def methods() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,12 @@ from mnemon.errors import MnemonError
 
 FORMAT = 2
 KEPT = 2
+MOST_VALUES = 64 * 2**20  # bytes of the JSON file
+MOST_TENSORS = 16 * 2**30  # bytes of the tensor file
+
+Shapes = dict[
+    str, tuple[str, tuple[int, ...]]
+]  # of each tensor, the name of its type (as safetensors has it) and its shape
 
 
 class Checkpoint(NamedTuple):
@@ -64,16 +71,65 @@ def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Che
     return None
 
 
-def _read(folder: Path, number: int) -> Checkpoint:
-    body = json.loads((folder / f"{number:010d}.json").read_bytes())
+def belongs(name: str) -> bool:
+    """Whether a file of this name is part of a checkpoint, or of one that was being written."""
+    return re.fullmatch(r"(\d{10})\.(json|safetensors)|\.\d{10}\..*\.part", name) is not None
+
+
+def newest(folder: Path) -> int:
+    """The number of the newest checkpoint, 0 if there is none."""
+    return next(iter(_numbers(folder)), 0)
+
+
+def read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], None]) -> Checkpoint:
+    """One checkpoint from a stranger: no links are followed, and `check` sees its values and what the tensors claim to be
+    before any of them is read. Whatever is wrong is a ValueError or an OSError."""
+    return _read(folder, number, check)
+
+
+def _read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], None] | None = None) -> Checkpoint:
+    body = _json(_content(folder / f"{number:010d}.json", MOST_VALUES))
     if not isinstance(body, dict) or body.pop("sha256", None) != _sha(_canonical(body)):
         raise ValueError("its values do not match their checksum")
-    if body["format"] != FORMAT:
-        raise ValueError(f"its format is {body['format']}, this version reads {FORMAT}")
-    blob = (folder / f"{number:010d}.safetensors").read_bytes()
+    if body.get("format") != FORMAT:
+        raise ValueError(f"its format is {body.get('format')}, this version reads {FORMAT}")
+    path = folder / f"{number:010d}.safetensors"
+    if check is not None:
+        check(body["values"], _shapes(path))
+    blob = _content(path, MOST_TENSORS)
     if _sha(blob) != body["tensors"]:
         raise ValueError("its tensors do not match their checksum")
     return Checkpoint(number, safetensors.torch.load(blob), body["values"])
+
+
+def _content(path: Path, most: int) -> bytes:
+    """The bytes of a plain file of bounded size; a link, a pipe or a device is none."""
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError(f"{path.name} is not a plain file")
+    if about.st_size > most:
+        raise ValueError(f"{path.name} has {about.st_size:,} bytes, and {most:,} are the limit")
+    with path.open("rb") as file:
+        return file.read(about.st_size)
+
+
+def _json(content: bytes) -> Any:
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not a number")
+
+    try:
+        return json.loads(content, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
+
+
+def _shapes(path: Path) -> Shapes:
+    """What the tensor file says of its tensors; their data is not read. The library checks them against the file's size."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError(f"{path.name} is not a plain file")
+    with safetensors.safe_open(path, framework="pt") as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in parts.items()}
 
 
 def _remove(folder: Path, number: int) -> None:

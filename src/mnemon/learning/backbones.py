@@ -1,4 +1,4 @@
-"""Feature extractors f: the paper's MLP and reduced ResNet-18, or any nn.Module that returns one vector a sample."""
+"""Feature extractors f: the paper's MLP and reduced ResNet-18, none, or any nn.Module that returns one vector a sample."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ReducedResNet18(nn.Module):
         return torch.flatten(self.pool(self.blocks(self.stem(x))), 1)
 
 
-BACKBONES = ("auto", "mlp", "resnet18")
+BACKBONES = ("auto", "mlp", "resnet18", "identity")
 
 
 def build(backbone: Backbone, shape: tuple[int, ...], seed: int) -> nn.Module:
@@ -97,6 +97,8 @@ def build(backbone: Backbone, shape: tuple[int, ...], seed: int) -> nn.Module:
             return backbone()
         if backbone not in BACKBONES:
             raise unknown("backbone", backbone, BACKBONES)
+        if backbone == "identity":
+            return nn.Flatten()  # the samples are features already
         image = len(shape) == 3
         if backbone == "auto":
             backbone = "resnet18" if image and min(shape[1:]) >= 25 else "mlp"

@@ -31,13 +31,14 @@ class Choice(NamedTuple):
 
 
 def choose(
-    method: str,
+    method: str | type[Method],
     loss: str | None = None,
     classifiers: Sequence[str] | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Choice:
     """The method with its own loss and classifier unless others are named; `given` are hyper-parameters by name."""
-    kind = method_named(method)
+    kind = method if isinstance(method, type) else method_named(method)
+    method = kind.name
     loss = kind.default_objective if loss is None else loss
     if loss not in OBJECTIVES:
         raise unknown("loss", loss, OBJECTIVES)

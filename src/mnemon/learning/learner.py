@@ -128,7 +128,8 @@ class Learner:
         self.seen.index_fill_(0, y, True)  # before the loss: a class counts as seen from its first batch on
         replayed = method.retrieve(self, new, draws_)
         done = method.gradient(self, new, replayed)
-        torch._foreach_add_([p.data for p in self.parameters], done.gradient, alpha=-method.lr)
+        if self.parameters:
+            torch._foreach_add_([p.data for p in self.parameters], done.gradient, alpha=-method.lr)
         self.objective.after(self.net, done.out, done.y)
         method.write(self, x, y, draws_, done)
         bad = (self.bad_step < 0) & ~torch.isfinite(done.loss)
@@ -204,7 +205,7 @@ class Learner:
     def virtual_step(self, new: Batch) -> Parameters:
         """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
         loss = self.objective(self.looked(new), new.y, self.seen, len(new))
-        gradient = torch.autograd.grad(loss, self.parameters)
+        gradient = self._gradient(loss)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
     def descend(self, batch: Batch, new: int) -> Pass:
@@ -214,7 +215,11 @@ class Learner:
 
     def passed(self, loss: Tensor, out: Output, y: Tensor) -> Pass:
         """A loss with its gradient."""
-        return Pass(loss.detach(), torch.autograd.grad(loss, self.parameters), out.detach(), y)
+        return Pass(loss.detach(), self._gradient(loss), out.detach(), y)
+
+    def _gradient(self, loss: Tensor) -> tuple[Tensor, ...]:
+        """None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
+        return torch.autograd.grad(loss, self.parameters) if self.parameters else ()
 
     def parameter_count(self) -> int:
         """Trained numbers; of the class rows, those of the classes seen."""

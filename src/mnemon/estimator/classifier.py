@@ -1,0 +1,347 @@
+"""OnlineClassifier: scikit-learn's conventions and River's protocol around one model that never stops learning."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, validate_data
+from torch import Tensor
+
+from mnemon.errors import MnemonError
+from mnemon.estimator import rows, saving, values
+from mnemon.estimator.defaults import defaults
+from mnemon.estimator.model import GAUSSIAN, Frozen, Model
+from mnemon.experiments.runner import choose_device
+from mnemon.learning.build import Choice, choose
+from mnemon.learning.labels import Label, LabelTable
+from mnemon.learning.learner import Inputs
+from mnemon.learning.method import Method
+from mnemon.learning.methods import method as method_named
+
+
+class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
+    """Nothing was learned yet."""
+
+
+class WrongType(MnemonError, TypeError):
+    """X holds something that is no number, which scikit-learn calls a TypeError."""
+
+
+class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
+
+    method        a name of `mnemon.methods()`, or a Method class of one's own
+    backbone      "auto" (an MLP for vectors, a reduced ResNet-18 for images), "mlp", "resnet18", "identity" (X holds
+                  features already), any nn.Module, or a function that makes one
+    memory_size   samples kept for replay and for the class means
+    batch_size    new samples per step; a last, smaller batch is learned at once too
+    replay_size   samples of the memory per step
+    loss, classifier    other ones than the method's own, by name
+    lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
+    device        "auto" (the GPU where there is one), "cpu", "cuda"
+    seed          same seed, device, versions and number of threads: same bytes
+    """
+
+    _supervised: ClassVar[bool] = True  # River asks for these two
+    _multiclass: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        method: str | type[Method] = "hybrid",
+        *,
+        backbone: Any = "auto",
+        memory_size: int = 1000,
+        batch_size: int = 10,
+        replay_size: int = 10,
+        loss: str | None = None,
+        classifier: str | None = None,
+        lr: float | None = None,
+        gamma: float | None = None,
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.backbone = backbone
+        self.memory_size = memory_size
+        self.batch_size = batch_size
+        self.replay_size = replay_size
+        self.loss = loss
+        self.classifier = classifier
+        self.lr = lr
+        self.gamma = gamma
+        self.device = device
+        self.seed = seed
+        _tell_river()
+
+    # --- learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Start afresh and learn X once, in its order; `classes_` begins with the labels of y, sorted."""
+        return self._learn(X, y, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn these samples now, each once; labels never seen before are welcome. `classes` registers labels ahead."""
+        if sample_weight is not None:
+            raise MnemonError("sample_weight is not supported: every sample counts once; leave it out.")
+        return self._learn(X, y, classes, fresh=False)
+
+    def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
+        model = None if fresh else self._model_or_none()
+        face = copy.copy(
+            self
+        )  # scikit-learn notes the features on it; nothing of us changes before the chunk is learned
+        x = face._samples(X, model)
+        named = model is None and "feature_names_in_" in vars(face)
+        names = list(face.feature_names_in_) if named else None
+        found = values.labels(y)
+        ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
+        return self._take(model, x, found, ahead, names)
+
+    def _take(
+        self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
+    ) -> Self:
+        """Learn a checked chunk, with a new model if there is none."""
+        _check_lengths(x, y)
+        if model is None:
+            given, model = self.get_params(deep=False), self._new_model(x, names)
+        else:
+            given = self._given
+            changed = [name for name, value in self.get_params(deep=False).items() if not _same(value, given[name])]
+            if changed:
+                raise MnemonError(
+                    f"{', '.join(changed)} changed after learning began, which takes effect with the next fit(); set it "
+                    "back to go on with partial_fit()."
+                )
+        model.learn(x, y, ahead)
+        self._adopt(model, given)
+        return self
+
+    def _adopt(self, model: Model, given: dict[str, Any]) -> None:
+        """Be the face of this model; `given` are the parameters it was made with."""
+        if self._model_or_none() is model:
+            return
+        self._model, self._given = model, given
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        if len(model.inputs.shape) == 1:
+            self.n_features_in_ = model.inputs.shape[0]
+        if model.names is not None and all(isinstance(name, str) for name in model.names):
+            self.feature_names_in_ = np.array(model.names, object)
+
+    def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
+        shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
+        return Model(
+            self._choice(image=x.ndim == 4),
+            Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
+            scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
+            backbone=self.backbone,
+            seed=self.seed,
+            device=choose_device(self.device),
+            names=names,
+        )
+
+    def _choice(self, *, image: bool) -> Choice:
+        """The method filled in; options it has no use for are left out where they stand at their defaults."""
+        given = {"batch_size": self.batch_size, "lr": self.lr, "gamma": self.gamma}
+        kind = self.method if isinstance(self.method, type) else method_named(self.method)
+        if kind.replays:
+            given |= {"memory_size": self.memory_size, "replay_size": self.replay_size}
+        given = {name: value for name, value in given.items() if value is not None}
+        loss, classifier = self.loss, self.classifier
+        if _same(self.backbone, "identity") and loss is None and not kind.scores:
+            classifier = classifier or kind.default_classifier
+            if classifier in GAUSSIAN:
+                loss = (
+                    "ms"  # the one loss that trains nothing but features: here nothing at all, so no gradient is taken
+                )
+        classifiers = None if classifier is None else [classifier]
+        return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+
+    def _samples(self, X: Any, model: Model | None) -> Tensor:
+        """X as the learner holds it; of the kind that was learned before, where something was."""
+        X = values.on_host(values.drained(X))
+        try:
+            if not values.is_frame(X) and not hasattr(X, "toarray"):
+                X = np.asarray(X)
+            if np.ndim(X) > 2:
+                a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
+            else:
+                a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
+        except (ValueError, TypeError) as error:
+            kind = WrongType if isinstance(error, TypeError) else MnemonError
+            raise kind(" ".join(str(error).split())) from None
+        x = values.tensor(a)
+        if model is None:
+            return x
+        shape, dtype, *_ = model.inputs
+        if tuple(x.shape[1:]) != shape or x.dtype != dtype:
+            raise MnemonError(
+                f"X holds samples of {_kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
+                f"{_kind(shape, dtype)}."
+            )
+        return x
+
+    # --- prediction
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        frozen, x = self._asked(X)
+        return np.asarray(frozen.classes[frozen.scores(x).argmax(1).numpy()])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """[n, classes], columns as in `classes_`: the paper's Gaussian posterior for NCM, else the softmax of the scores."""
+        frozen, x = self._asked(X)
+        return frozen.probabilities(x)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
+        frozen, x = self._asked(X)
+        found = values.labels(y)
+        _check_lengths(x, found)
+        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
+        return float(np.average(right, weights=sample_weight))
+
+    def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
+        """What predicts, and the samples. Whoever learns meanwhile changes neither."""
+        model = self._model_or_none()
+        if model is None:
+            raise NotFitted("this OnlineClassifier has learned nothing yet: call fit or partial_fit first.")
+        return model.frozen(), self._samples(X, model)
+
+    # --- River: one sample is a dict of features
+
+    def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
+        """Learn one sample now."""
+        self._learn_rows([x], [y])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a frame of samples now; its columns may come in any order."""
+        self._learn_rows(X, y)
+
+    def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
+        """The label; None before anything was learned."""
+        model = self._model_or_none()
+        if model is None:
+            return None
+        frozen = model.frozen()
+        best = int(frozen.scores(rows.tensor([x], model.names, model.inputs)).argmax())
+        return frozen.labels[best]
+
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """The probability of each label seen; {} before anything was learned. (A dict cannot tell `True` from `1`.)"""
+        model = self._model_or_none()
+        if model is None:
+            return {}
+        frozen = model.frozen()
+        p = frozen.probabilities(rows.tensor([x], model.names, model.inputs))[0]
+        return dict(zip(frozen.labels, p.tolist(), strict=True))
+
+    def predict_many(self, X: Any) -> Any:
+        """The labels of a frame, as a series with its index; empty before anything was learned."""
+        import pandas as pd
+
+        model = self._model_or_none()
+        if model is None:
+            return pd.Series(dtype=object)
+        frozen = model.frozen()
+        best = frozen.scores(rows.tensor(X, model.names, model.inputs)).argmax(1).numpy()
+        return pd.Series(frozen.classes[best], index=X.index)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probabilities for a frame, as a frame with a column for each label."""
+        import pandas as pd
+
+        model = self._model_or_none()
+        if model is None:
+            return pd.DataFrame(index=X.index)
+        frozen = model.frozen()
+        return pd.DataFrame(
+            frozen.probabilities(rows.tensor(X, model.names, model.inputs)), index=X.index, columns=frozen.classes
+        )
+
+    def _learn_rows(self, X: Any, y: Any) -> None:
+        model = self._model_or_none()
+        names = rows.names(X) if model is None else model.names
+        self._take(model, rows.tensor(X, names, None if model is None else model.inputs), values.labels(y), [], names)
+
+    # --- on disk
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was learned into the folder `path`: whole or not at all, and nothing in it can run code."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted("there is nothing to save before something was learned.")
+        saving.save(path, self._given, self._model)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        backbone: Any = None,
+        method: type[Method] | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
+        found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
+        made = cls(**found.params)
+        made._adopt(found.model, made.get_params(deep=False))
+        return made
+
+    # --- what was learned
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels in the order of their columns; partial_fit only ever appends."""
+        return self._learned("classes_").classes()
+
+    @property
+    def n_seen_(self) -> int:
+        """Samples learned so far."""
+        return self._learned("n_seen_").n_seen
+
+    def _learned(self, name: str) -> Model:
+        model = self._model_or_none()
+        if model is None:
+            raise AttributeError(f"this OnlineClassifier has no {name!r} before it has learned something.")
+        return model
+
+    def _model_or_none(self) -> Model | None:
+        return vars(self).get("_model")
+
+    # --- scikit-learn
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._model_or_none() is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _check_lengths(x: Tensor, y: list[Label]) -> None:
+    if len(x) != len(y):
+        raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, str | int | float) and a == b)
+
+
+def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    what = f"{shape[0]} features" if len(shape) == 1 else "{1} × {2} pixels and {0} channels".format(*shape)
+    return f"{what} as {str(dtype).removeprefix('torch.')}"
+
+
+def _tell_river() -> None:
+    """River's metrics ask for its own base class; where River is loaded, we are registered as one."""
+    if "river.base" in sys.modules:
+        sys.modules["river.base"].Classifier.register(OnlineClassifier)

@@ -1,0 +1,160 @@
+"""What an OnlineClassifier has learned: the learner and its labels, changed whole chunks at a time, read by any thread."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemon.errors import Diverged, MnemonError
+from mnemon.estimator.online import OnlineLearner
+from mnemon.estimator.values import class_array
+from mnemon.learning.backbones import Backbone
+from mnemon.learning.build import Choice
+from mnemon.learning.classifiers import Classifier
+from mnemon.learning.labels import Label, LabelTable
+from mnemon.learning.learner import BLOCK, EVALUATED, Inputs
+
+MAX_CLASSES = 65_536  # every step touches a row of the network for each class
+
+# p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score. The other classifiers' scores are logits.
+GAUSSIAN = ("ncm", "ncm-raw")
+
+
+class Frozen:
+    """The model between two chunks; nothing in it changes any more, so threads need no lock to predict with it."""
+
+    def __init__(self, learner: OnlineLearner, classifier: Classifier, labels: list[Label]) -> None:
+        own = copy.copy(learner)
+        own.net = copy.deepcopy(learner.net).eval().requires_grad_(False)
+        own.net.load_state_dict(learner.average, strict=False)
+        own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
+        self.labels, self.classes = labels, class_array(labels)
+        self.gaussian = classifier.name in GAUSSIAN
+        with torch.no_grad():
+            self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
+        self._learner = own
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
+        learner = self._learner
+        with torch.no_grad():
+            parts = [self.forward(part.to(learner.device)) for part in torch.split(x, EVALUATED)]
+            return torch.cat(parts).cpu()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same for samples on the device, in one pass: what an exported model computes."""
+        out = self._learner.net(self._learner.normalise(x))
+        return self._classify(out)[:, : len(self.classes)]
+
+    def probabilities(self, x: Tensor) -> NDArray[np.float64]:
+        """[n, classes]; each row sums to 1."""
+        scores = self.scores(x).double()
+        return np.asarray(torch.softmax(scores / 2 if self.gaussian else scores, 1).numpy())
+
+
+class Model:
+    """`n_seen` and `n_classes` are those of the last whole chunk; a chunk that fails leaves everything as it was."""
+
+    def __init__(
+        self,
+        choice: Choice,
+        inputs: Inputs,
+        *,
+        scaled: bool,
+        backbone: Backbone,
+        seed: int,
+        device: torch.device,
+        names: list[Any] | None = None,
+    ) -> None:
+        self.choice, self.inputs, self.scaled = choice, inputs, scaled
+        self.seed, self.device = seed, device
+        self.names = names  # of the features, where they have some
+        self.learner = self._learner(backbone)
+        self.labels = LabelTable()
+        self.n_seen = self.n_classes = 0
+        self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
+        self._frozen: Frozen | None = None
+
+    def _learner(self, backbone: Backbone) -> OnlineLearner:
+        method, objective, _ = self.choice
+        return OnlineLearner(
+            method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device, scaled=self.scaled
+        )
+
+    def classes(self) -> NDArray[Any]:
+        return class_array(self.labels.labels[: self.n_classes])
+
+    def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> None:
+        """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing."""
+        classes = list(classes)
+        with self.lock:
+            self._check_classes([*classes, *y])
+            before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
+            steps, known = self.learner.steps, len(self.labels)
+            try:
+                self.labels.add(classes)
+                index = torch.from_numpy(self.labels.add(y))
+                self.learner.grow(len(self.labels))
+                self._learn(x.to(self.device), index.to(self.device))
+            except BaseException:  # an interrupt in the middle of a chunk, too
+                self.learner = self._learner(self.learner.net.backbone)
+                self.learner.restore(before, steps=steps, samples=self.n_seen)
+                self.labels = LabelTable(self.labels.labels[:known])
+                raise
+            self._frozen = None
+            self.n_seen, self.n_classes = self.learner.samples, len(self.labels)
+
+    def _check_classes(self, labels: list[Label]) -> None:
+        fresh = {(type(label), label) for label, at in zip(labels, self.labels.find(labels), strict=True) if at < 0}
+        if len(self.labels) + len(fresh) > MAX_CLASSES:
+            raise MnemonError(
+                f"with these there are {len(self.labels) + len(fresh):,} different labels, and at most {MAX_CLASSES:,} can "
+                "be learned; is y an identifier or a measurement instead of a class?"
+            )
+
+    def _learn(self, x: Tensor, y: Tensor) -> None:
+        batch = self.choice.method.batch_size
+        rows = np.arange(len(x))
+        whole = rows[: len(x) // batch * batch].reshape(-1, batch)
+        for start in range(0, len(whole), BLOCK):
+            self.learner.learn(x, y, whole[start : start + BLOCK])
+            self.learner.check()
+        if whole.size < len(x):
+            self.learner.learn(x, y, rows[None, whole.size :])
+        self._check_finite()
+
+    def _check_finite(self) -> None:
+        """A loss is looked at before its step; what the last step did shows in the parameters only."""
+        self.learner.check()
+        sums = [p.detach().sum() for p in self.learner.parameters]  # one value that is not finite makes its sum so
+        if sums and not bool(torch.stack(sums).isfinite().all()):
+            raise Diverged(f"training diverged (learning rate {self.choice.method.lr}): a parameter is not finite.")
+
+    def frozen(self) -> Frozen:
+        """The model as the last whole chunk left it. While nobody learns, and while a chunk is being learned of which the
+        state before is at hand, this costs nothing; else the first one to ask makes it."""
+        frozen = self._frozen
+        if frozen is None:
+            with self.lock:
+                frozen = self._frozen
+                if frozen is None:
+                    labels = self.labels.labels[: self.n_classes]
+                    frozen = self._frozen = Frozen(self.learner, self.choice.classifiers[0], labels)
+        return frozen
+
+    # --- copies: a lock cannot be one, and a copy must not be half a chunk
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self.lock:
+            kept = {name: value for name, value in vars(self).items() if name not in ("lock", "_frozen")}
+            return copy.deepcopy(kept)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=threading.RLock(), _frozen=None)

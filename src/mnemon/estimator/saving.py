@@ -1,0 +1,204 @@
+"""An OnlineClassifier on disk: a folder with one checkpoint, from which learning goes on bit for bit.
+
+Nothing in it can run code, so what is code (a network or a method of one's own) is handed over again when loading. A model
+may come from a stranger: each value and each shape is checked before anything is built from it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import torch
+
+import mnemon
+from mnemon import checkpoint
+from mnemon.errors import MnemonError
+from mnemon.estimator import values as value
+from mnemon.estimator.model import MAX_CLASSES, Model
+from mnemon.experiments.runner import choose_device
+from mnemon.learning import methods
+from mnemon.learning.build import choose
+from mnemon.learning.labels import LabelTable
+from mnemon.learning.learner import Inputs
+
+KIND, VERSION = "online-classifier", 1
+DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
+COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
+
+
+class Loaded(NamedTuple):
+    params: dict[str, Any]  # what the constructor takes
+    model: Model
+
+
+def save(path: str | os.PathLike[str], params: dict[str, Any], model: Model) -> None:
+    """Write the model into the folder `path`: whole, or not at all; what was there before stays until then."""
+    if model.names is not None and not all(type(name) in (str, int) for name in model.names):
+        raise MnemonError("a model whose features are named by something else than str or int cannot be saved.")
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise MnemonError(f"{folder} is a file; a model is saved as a folder.")
+    strangers = [p.name for p in folder.iterdir() if not checkpoint.belongs(p.name)] if folder.is_dir() else []
+    if strangers:
+        raise MnemonError(f"{folder} holds other files ({strangers[0]} …); save the model in a folder of its own.")
+    with model.lock:  # a chunk is in it wholly or not
+        method = model.choice.method
+        values = {
+            "kind": KIND,
+            "version": VERSION,
+            "mnemon": mnemon.__version__,
+            "params": {name: _plain(given) for name, given in params.items() if name not in ("method", "backbone")},
+            "method": method.name,
+            "own method": methods.methods().get(method.name) is not type(method),
+            "backbone": params["backbone"] if isinstance(params["backbone"], str) else None,
+            "loss": model.choice.objective.name,
+            "classifier": model.choice.classifiers[0].name,
+            "options": model.choice.options(),
+            "shape": list(model.inputs.shape),
+            "dtype": str(model.inputs.dtype).removeprefix("torch."),
+            "scaled": model.scaled,
+            "names": model.names,
+            "labels": model.labels.labels,
+            "steps": model.learner.steps,
+            "samples": model.learner.samples,
+        }
+        checkpoint.save(folder, checkpoint.newest(folder) + 1, model.learner.state(), values)
+
+
+def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
+    """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
+    constructor's parameters."""
+    folder = Path(path)
+    number = checkpoint.newest(folder)
+    if number == 0:
+        raise MnemonError(f"{folder} holds no saved model.")
+    try:
+        found = checkpoint.read(folder, number, _check)
+        loaded = _restored(found, backbone, method, device)
+        _need(sorted(loaded.params) == sorted(names), "its parameters are others")
+        return loaded
+    except (OSError, MnemonError, safetensors.SafetensorError, MemoryError) as error:
+        raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
+    except (ValueError, KeyError, TypeError, RuntimeError, OverflowError, UnicodeError) as error:
+        raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}") from None
+
+
+def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
+    """All that decides how much will be allocated: it must be what the tensor file has the bytes for."""
+    _need(isinstance(values, dict) and values.get("kind") == KIND, "it is not a saved OnlineClassifier")
+    version = values["version"]
+    _need(type(version) is int and version >= 1, "its version is not a number")
+    if version > VERSION:
+        raise MnemonError(
+            f"it was saved by a newer mnemon (format {version}; this one reads up to {VERSION}): update mnemon."
+        )
+    shape, labels = values["shape"], values["labels"]
+    _need(_is_list(shape, int) and len(shape) in (1, 3) and min(shape) > 0, "its samples have no shape")
+    _need(int(np.prod([float(side) for side in shape])) <= value.MOST_VALUES, "its samples are too large")
+    _need(values["dtype"] in DTYPES, "its samples have no type")
+    _need(_is_list(labels, str, int, bool) and 0 < len(labels) <= MAX_CLASSES, "its labels are none")
+    _need(
+        all(type(values[name]) is int and 0 < values[name] < COUNTS for name in ("steps", "samples")),
+        "its counts are none",
+    )
+    capacity = _size(shapes, "seen")
+    _need(
+        len(labels) <= capacity <= 2 * MAX_CLASSES and _size(shapes, "counts") == capacity, "its classes do not match"
+    )
+    for name in ("net.head_weight", "net.proxies", "net.prototypes", "net.prior"):
+        _need(name not in shapes or _size(shapes, name) == capacity, "its class rows do not match its classes")
+    _need(isinstance(values["options"], dict) and isinstance(values["params"], dict), "its parameters are none")
+    memory = values["options"].get("memory_size", 0)
+    kept, sides = shapes["memory.x"]
+    _need(
+        sides == (memory, *shape) and kept in (DTYPES[values["dtype"]][1], "F32"),
+        "its memory does not match its samples",
+    )
+    _need(
+        type(memory) is int and all(_is_scalar(given) for given in values["params"].values()), "a parameter is no value"
+    )
+
+
+def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: str | None) -> Loaded:
+    _, tensors, values = found
+    if values["backbone"] is None and backbone is None:
+        raise MnemonError(
+            "it was learned with a network of your own, which is code and not saved: load(path, backbone=...)."
+        )
+    if values["own method"] and method is None:
+        raise MnemonError(
+            f"its method {values['method']!r} is your own, which is code and not saved: load(path, method=...)."
+        )
+    if not values["own method"]:
+        method = values["method"]
+    if backbone is None:
+        backbone = values["backbone"]
+    params = dict(values["params"]) | {"method": method, "backbone": backbone}
+    if device is not None:
+        params["device"] = device
+    choice = choose(method, values["loss"], [values["classifier"]], values["options"])
+    dtype = DTYPES[values["dtype"]][0]
+    shape = tuple(values["shape"])
+    names = values["names"]
+    _need(
+        names is None or (_is_list(names, str, int) and shape == (len(names),)), "its features do not match their names"
+    )
+    _need(type(values["scaled"]) is bool, "its scaling is neither on nor off")
+    _need(type(params["seed"]) is int, "its seed is none")
+    model = Model(
+        choice,
+        Inputs(shape, dtype) if dtype == torch.uint8 else Inputs(shape, dtype, 0.0, 1.0),
+        scaled=values["scaled"],
+        backbone=backbone,
+        seed=params["seed"],
+        device=choose_device(params["device"]),
+        names=names,
+    )
+    model.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
+    model.labels = LabelTable(values["labels"])
+    _need(len(model.labels) == len(values["labels"]), "a label comes twice")
+    model.n_seen, model.n_classes = values["samples"], len(model.labels)
+    _check_state(model)
+    return Loaded(params, model)
+
+
+def _check_state(model: Model) -> None:
+    """What learning and prediction rely on."""
+    learner, classes = model.learner, model.n_classes
+    for name, tensor in learner.state().items():
+        if name.startswith("memory.") and name != "memory.x":
+            continue  # what a method keeps beside a row may be infinite (DER++: logits of classes not seen then)
+        _need(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"{name} is not finite")
+    rows = learner.memory.y[: learner.memory.size]
+    _need(bool(((rows >= -1) & (rows < classes)).all()), "its memory holds a class without a label")
+    _need(learner.memory.size == 0 or bool((rows >= 0).any()), "its memory is empty")
+    _need(not bool(learner.seen[classes:].any()) and bool(learner.seen.any()), "its classes do not match")
+    _need(bool((learner.counts >= 0).all()) and int(learner.counts.sum()) == model.n_seen, "its counts do not add up")
+    _need(int(learner.bad_step) == -1 and int(learner.age) >= 0, "its counters are out of range")
+    _need(learner.scaling is None or bool((learner.scaling.squares >= 0).all()), "its scaling is out of range")
+
+
+def _need(fine: bool, otherwise: str) -> None:
+    if not fine:
+        raise ValueError(otherwise)
+
+
+def _is_list(found: Any, *kinds: type) -> bool:
+    return isinstance(found, list) and all(type(entry) in kinds for entry in found)
+
+
+def _is_scalar(found: Any) -> bool:
+    return found is None or type(found) in (str, int, float)
+
+
+def _size(shapes: checkpoint.Shapes, name: str) -> int:
+    shape = shapes[name][1]
+    return shape[0] if shape else 0
+
+
+def _plain(given: Any) -> Any:
+    return given.item() if isinstance(given, np.generic) else given

@@ -1,0 +1,126 @@
+"""What users hand over, as tensors and labels: arrays, tensors, frames, lists; everything is checked before it is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemon.errors import MnemonError
+from mnemon.learning.labels import Label
+
+MOST_VALUES = 2**24  # numbers in one sample
+
+
+def drained(values: Any) -> Any:
+    """An iterator's values as a list. Should it raise midway, nothing was learned yet."""
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def on_host(values: Any) -> Any:
+    """A tensor, or a list of them, as NumPy; everything else as it is."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
+    if isinstance(values, list | tuple) and values and all(isinstance(value, Tensor) for value in values):
+        return np.stack([on_host(value) for value in values])
+    return values
+
+
+def is_frame(values: Any) -> bool:
+    """A pandas (or polars) frame, told without importing either."""
+    return hasattr(values, "columns") and hasattr(values, "shape")
+
+
+def tensor(a: NDArray[Any]) -> Tensor:
+    """Samples [n, …] as the learner holds them: images of uint8 as they are, all other numbers as float32; channels first.
+
+    A vector of uint8 is a row of a table like any other: another chunk of that table may come as ints or floats.
+    """
+    if a.ndim not in (2, 3, 4) or a.size == 0:
+        raise MnemonError(
+            f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}."
+        )
+    if a[0].size > MOST_VALUES:
+        raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
+    if a.dtype == np.uint8 and a.ndim > 2:
+        x = torch.from_numpy(np.ascontiguousarray(a))
+    else:
+        with np.errstate(over="ignore"):
+            x = torch.from_numpy(a.astype(np.float32))
+        bad = ~torch.isfinite(x).flatten(1).all(1)
+        if bad.any():
+            raise MnemonError(
+                f"X has a value that is not finite (NaN, infinite or too large for float32) in sample "
+                f"{int(bad.nonzero()[0])}."
+            )
+    if x.ndim == 3:
+        return x[:, None]  # one channel
+    if x.ndim == 4:
+        if x.shape[3] > 4 and x.shape[1] in (1, 3, 4):
+            raise MnemonError(
+                f"images are (n, height, width, channels), and {tuple(x.shape)} looks like channels first; "
+                "X.transpose(0, 2, 3, 1) puts them last."
+            )
+        return x.permute(0, 3, 1, 2).contiguous()
+    return x
+
+
+def labels(y: Any, what: str = "y") -> list[Label]:
+    """One label a sample: str, int or bool. Whole floats are the ints they equal, since many tables hold ints as floats."""
+    y = on_host(drained(y))
+    if y is None:
+        raise MnemonError("OnlineClassifier requires y to be passed, but the target y is None.")
+    if isinstance(y, str | bytes | dict) or (not hasattr(y, "__len__") and not hasattr(y, "__array__")):
+        raise MnemonError(f"{what} must be a list or an array of labels, not {type(y).__name__}.")
+    if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
+        return [_label(label, what) for label in y]  # NumPy would make strings of a mixed list
+    a = np.asarray(y)
+    if a.ndim == 2 and a.shape[1] == 1:
+        from sklearn.utils import column_or_1d
+
+        a = column_or_1d(a, warn=True)
+    if a.ndim != 1:
+        raise MnemonError(f"{what} must have one label a sample: an array of one dimension, not of shape {a.shape}.")
+    return [_label(label, what) for label in a.tolist()]
+
+
+def _label(label: Any, what: str) -> Label:
+    if isinstance(label, np.generic):
+        label = label.item()
+    if type(label) is float:
+        if not math.isfinite(label):
+            raise MnemonError(f"{what} has a label that is not finite: it contains NaN or infinity.")
+        if label != int(label):
+            raise MnemonError(
+                f"Unknown label type: continuous. {what} has the value {label!r}, and a label is a str, an int or a bool."
+            )
+        label = int(label)
+    if type(label) not in (str, int, bool):
+        raise MnemonError(
+            f"Unknown label type: a label is a str, an int or a bool, not {label!r} ({type(label).__name__})."
+        )
+    if type(label) is int and not -(2**63) <= label < 2**63:
+        raise MnemonError(f"the label {label} does not fit into 64 bits.")
+    return label  # type: ignore[no-any-return]
+
+
+def in_order(found: Sequence[Label]) -> list[Label]:
+    """Each label once, sorted as np.unique does; of mixed types, bools come first, then ints, then strings."""
+    keys = {(type(label).__name__, label) for label in found}
+    return [label for _, label in sorted(keys)]
+
+
+def class_array(found: Sequence[Label]) -> NDArray[Any]:
+    """Labels as an array of their own type where they share one that holds them, else of objects."""
+    kinds = {type(label) for label in found}
+    if len(kinds) == 1 and not any(type(label) is str and label.endswith("\0") for label in found):
+        return np.array(found)  # (NumPy's strings lose NULs at the end)
+    out = np.empty(len(found), object)
+    out[:] = found
+    return out

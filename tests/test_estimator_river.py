@@ -1,0 +1,113 @@
+"""River's protocol on the same object, with River itself as the client."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from mnemon import MnemonError, OnlineClassifier
+from test_estimator import blobs, everything, same
+
+river = pytest.importorskip("river")
+from river import datasets, evaluate, metrics, stream  # noqa: E402
+
+
+def dicts(n, names="abcdef"):
+    x, y = blobs(n)
+    return [(dict(zip(names, row.tolist(), strict=True)), int(label)) for row, label in zip(x, y, strict=True)]
+
+
+def test_progressive_validation_takes_it_as_its_own():
+    clf = OnlineClassifier()
+    metric = metrics.Accuracy() + metrics.LogLoss()
+    evaluate.progressive_val_score(datasets.ImageSegments().take(150), clf, metrics.Accuracy())
+    assert clf.n_seen_ == 150
+    assert set(clf.classes_) == {y for _, y in datasets.ImageSegments().take(150)}
+    assert evaluate.progressive_val_score(iter(dicts(100)), OnlineClassifier(), metrics.Accuracy()).get() > 0.8
+    assert evaluate.progressive_val_score(iter(dicts(50)), OnlineClassifier(), metrics.MacroF1()).get() > 0.6
+    assert isinstance(clf, river.base.Classifier)
+    assert metric.works_with(clf)
+
+
+def test_before_the_first_sample_nothing_is_predicted():
+    clf = OnlineClassifier()
+    assert clf.predict_one({"a": 1.0}) is None
+    assert clf.predict_proba_one({"a": 1.0}) == {}
+    assert clf.predict_many(pd.DataFrame({"a": [1.0]})).empty
+    assert clf.predict_proba_many(pd.DataFrame({"a": [1.0]})).empty
+
+
+def test_one_many_and_partial_fit_are_the_same_model():
+    samples = dicts(40)
+    frame = pd.DataFrame([x for x, _ in samples])
+    y = pd.Series([label for _, label in samples])
+    one, by_array = OnlineClassifier(), OnlineClassifier()
+    for i, (x, label) in enumerate(samples):
+        assert one.learn_one(x, label) is None
+        by_array.partial_fit(frame.iloc[i : i + 1], [label])
+    assert same(everything(one), everything(by_array))
+    assert one.feature_names_in_.tolist() == list("abcdef")
+
+    many, chunk = OnlineClassifier(), OnlineClassifier().partial_fit(frame, y)
+    many.learn_many(frame, y)
+    assert same(everything(many), everything(chunk))
+    shuffled = frame[list("fbdace")].set_index(pd.Index(range(100, 140)))
+    predicted = many.predict_many(shuffled)
+    assert predicted.index.tolist() == list(range(100, 140))
+    assert predicted.tolist() == chunk.predict(frame).tolist()
+    assert np.array_equal(many.predict_proba_many(shuffled).to_numpy(), chunk.predict_proba(frame))
+    p = many.predict_proba_one(samples[3][0])
+    assert list(p) == chunk.classes_.tolist()
+    assert sum(p.values()) == pytest.approx(1)
+    assert many.predict_one(dict(reversed(samples[3][0].items()))) == chunk.predict(frame.iloc[3:4])[0]
+    assert isinstance(many.predict_one(samples[0][0]), int)
+
+
+def test_looking_and_learning_leave_the_sample_alone():
+    clf = OnlineClassifier()
+    for x, y in dicts(12):
+        before = dict(x)
+        clf.predict_one(x)
+        clf.predict_proba_one(x)
+        clf.learn_one(x, y)
+        assert x == before
+    state = everything(clf)
+    clf.predict_one(before)
+    assert same(everything(clf), state)
+
+
+def test_features_are_those_of_the_first_sample():
+    clf = OnlineClassifier()
+    (x, y), *_ = dicts(1)
+    clf.learn_one(x, y)
+    state = everything(clf)
+    for bad, why in [
+        ({k: v for k, v in x.items() if k != "c"}, "'c' is missing"),
+        (x | {"g": 1}, "'g' was not in the first sample"),
+        (x | {"a": "red"}, "not a number"),
+        (x | {"a": None}, "not a number|not finite"),
+        (x | {"a": float("nan")}, "not finite"),
+        ([1, 2], "a dict of features"),
+    ]:
+        for act in (lambda bad=bad: clf.learn_one(bad, y), lambda bad=bad: clf.predict_one(bad)):
+            with pytest.raises(MnemonError, match=why):
+                act()
+    with pytest.raises(MnemonError, match="at least one"):
+        OnlineClassifier().learn_one({}, 1)
+    assert same(everything(clf), state)
+
+
+def test_a_model_of_arrays_calls_its_features_by_number_and_survives_saving(tmp_path):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    for sample, label in stream.iter_array(x[:5], y[:5]):
+        assert clf.predict_one(sample) == clf.predict(x[[0]])[0] or sample[0] != x[0, 0]
+        clf.learn_one(sample, int(label))
+    clf = OnlineClassifier()
+    clf.learn_one({"w": 1, 2: 3.5}, "a")
+    clf.save(tmp_path)
+    twin = OnlineClassifier.load(tmp_path)
+    assert twin.predict_proba_one({2: 1, "w": 0}) == clf.predict_proba_one({2: 1, "w": 0})
+    images = OnlineClassifier().partial_fit(torch.zeros(2, 4, 4), [0, 1])
+    with pytest.raises(MnemonError, match="learned from images"):
+        images.predict_one({0: 1})

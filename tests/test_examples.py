@@ -1,0 +1,28 @@
+"""The examples run, and show what they are meant to show."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("image_stream", 0.85), ("embeddings", 0.9), ("tabular_stream", 0.85), ("own_method", 0.8)]
+)
+def test_example(name, least, capsys):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main() > least
+    assert "%" in capsys.readouterr().out
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "image_stream",
+        "embeddings",
+        "tabular_stream",
+        "own_method",
+    }
