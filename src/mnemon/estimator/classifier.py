@@ -128,6 +128,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._model_or_none() is model:
             return
         self._model, self._given = model, given
+        self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
         for name in ("n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)
         if len(model.inputs.shape) == 1:
@@ -274,7 +275,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write what was learned into the folder `path`: whole or not at all, and nothing in it can run code."""
         if not self.__sklearn_is_fitted__():
             raise NotFitted("there is nothing to save before something was learned.")
-        saving.save(path, self._given, self._model)
+        saving.save(path, self._given, self._model, self._beside)
 
     @classmethod
     def load(
@@ -289,6 +290,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         made._adopt(found.model, made.get_params(deep=False))
+        made._beside = found.beside
         return made
 
     # --- what was learned
