@@ -55,7 +55,7 @@ def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Pat
         except ImportError:
             raise MnemonError(f"exporting to {format} needs the extra: pip install 'mnemon[export]'.") from None
     classifier = OnlineClassifier.load(model, device="cpu")
-    path = out or model.resolve().with_suffix(suffix)
+    path = out or _beside(model, suffix)
     if path.is_dir() or not path.parent.is_dir():
         raise MnemonError(f"{path} cannot be written: it is a folder, or its folder is not there.")
     frozen = classifier._model.frozen()
@@ -65,6 +65,12 @@ def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Pat
     except OSError as error:
         raise MnemonError(f"{path} could not be written ({error.strerror}).") from None
     return path
+
+
+def _beside(model: Path, suffix: str) -> Path:
+    """models/birds → models/birds.onnx"""
+    folder = model if model.name else model.resolve()  # "." has no name
+    return folder.with_name(folder.name + suffix)
 
 
 def _program(frozen: Frozen) -> torch.export.ExportedProgram:

@@ -121,6 +121,7 @@ class _Fitting:
     def __init__(self, model: ImageModel, journal: Journal, out: Path, show: Progress) -> None:
         self.model, self.journal, self.out, self.show = model, journal, out, show
         self.learned = self.known = self.skipped = 0
+        self.unsaved = False
 
     @property
     def samples(self) -> int:
@@ -139,8 +140,10 @@ class _Fitting:
                 next_save = time.monotonic() + save_every
         if not self.begun and not stop():
             raise MnemonError(f"none of the {len(files)} images could be read, so there is nothing to learn.")
-        if self.learned:
+        if self.unsaved:
             self._save()
+        elif self.begun:
+            self._write_log()  # a process that was killed may not have come to it
         if stop():
             raise Stopped(stop())
         labels = self.model.classifier.classes_.tolist()
@@ -191,14 +194,20 @@ class _Fitting:
         classifier.partial_fit(x, y)
         self.journal.add([read.digest for read in chunk], Chunk(self.samples, len(y) if begun else 0, right))
         self.learned += len(chunk)
+        self.unsaved = True
         self.show.accuracy(self.journal.accuracy())
 
     def _save(self) -> None:
         classifier = self.model.classifier
         classifier._beside = self.journal.tensors()
         classifier.save(self.out)
+        self.unsaved = False
+        self._write_log()
+        self.show.saved(self.samples)
+
+    def _write_log(self) -> None:
+        labels = self.model.classifier.classes_.tolist()
         try:
-            whole.write(self.out / "log.json", self.journal.log(classifier.classes_.tolist()))
+            whole.write(self.out / "log.json", self.journal.log(labels))
         except OSError as error:
             raise MnemonError(f"{self.out / 'log.json'} could not be written ({error.strerror}).") from None
-        self.show.saved(self.samples)

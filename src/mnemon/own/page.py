@@ -87,7 +87,7 @@ def _extent(found: Evaluation) -> tuple[float, float, Margins]:
     n = len(found.labels)
     longest = max(len(names.short(label, 16)) for label in found.labels) if n <= LABELLED else 0
     side = min(max(200, (26 if n <= COUNTED else 13) * n), 520)
-    left, bottom = 30 + 5.4 * longest, 32 + (5.4 * longest if longest > 2 else 8)
+    left, bottom = 26 + 5 * longest, 28 + (5 * longest if longest > 2 else 8)
     return side + left + 6, side + bottom + 6, Margins(left, bottom, 6, 6)
 
 
@@ -106,11 +106,11 @@ def page(found: Evaluation, *, model: str, data: str) -> str:
     notes = []
     if strangers:
         notes.append(
-            f"The model was never shown {_listed([c.label for c in strangers])}; their "
-            f"{names.plural(sum(c.images for c in strangers), 'image')} count as wrong."
+            f"Never shown to the model, so counted as wrong: {_listed([c.label for c in strangers])} "
+            f"({names.plural(sum(c.images for c in strangers), 'image')})."
         )
     if found.skipped:
-        notes.append(f"{names.plural(found.skipped, 'file')} could not be read and do not count.")
+        notes.append(f"Left out, since unreadable: {names.plural(found.skipped, 'file')}.")
     mean = sum(c.accuracy for c in classes) / len(classes)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -125,8 +125,8 @@ def page(found: Evaluation, *, model: str, data: str) -> str:
 </head>
 <body>
 <header>
-<h1>How well the model knows {escape(names.text(data))}</h1>
-<p class="quiet">Model {escape(names.text(model))}, {names.plural(found.images, "image")} of {_classes(len(classes))}.</p>
+<h1>What the model makes of “{escape(names.text(data))}”</h1>
+<p class="quiet">Model “{escape(names.text(model))}”, {names.plural(found.images, "image")} of {_classes(len(classes))}.</p>
 </header>
 <main>
 <section>
