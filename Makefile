@@ -23,6 +23,7 @@ test-slow: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/long_stream.py
+	$(BIN)/python benchmarks/estimator.py
 
 # One environment, filled in two stages; each is skipped while nothing it depends on has changed.
 .venv/.core: pyproject.toml constraints.txt

@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 import torch
-from common import header, options, quartiles, resident_mib, write
 
 import mnemon
+from common import header, options, quartiles, resident_mib, write
 
 CHUNK = 100
 
@@ -29,12 +29,14 @@ def main() -> None:
     rng = np.random.default_rng(args.seed)
     centres = rng.normal(size=(10, args.width)).astype(np.float32)
     clf = mnemon.OnlineClassifier(seed=args.seed)
-    print("| samples seen | partial_fit, samples/s | predict, samples/s | predict one right after learning, ms | memory, MiB |")
+    print(
+        "| samples seen | partial_fit, samples/s | predict, samples/s | predict one right after learning, ms | memory, MiB |"
+    )
     print("|---|---|---|---|---|")
     points, tenth = [], args.samples // 10
-    for point in range(10):
+    for _ in range(10):
         learn, ask, first = [], [], []
-        for _ in range(tenth // CHUNK):
+        for _chunk in range(tenth // CHUNK):
             y = rng.integers(10, size=CHUNK)
             x = centres[y] + rng.normal(size=(CHUNK, args.width)).astype(np.float32)
             learn.append(_seconds(clf.partial_fit, x, y))
@@ -52,7 +54,9 @@ def main() -> None:
         print("| {:,} | {:,.0f} | {:,.0f} | {:.1f} | {:.0f} |".format(*point_.values()), flush=True)
     slower = points[1]["learned per second"] / points[-1]["learned per second"]
     more = points[-1]["resident MiB"] - points[1]["resident MiB"]
-    print(f"\nlearning at {points[-1]['seen']:,} samples costs {slower:.2f} × that at {points[1]['seen']:,}; memory {more:+.1f} MiB")
+    print(
+        f"\nfrom {points[1]['seen']:,} to {points[-1]['seen']:,} samples: time {slower:.2f} ×, memory {more:+.1f} MiB"
+    )
     one = [_seconds(clf.partial_fit, x[:1], y[:1]) for _ in range(200)]
     print(f"one sample at a time: {1 / quartiles(one)[1]:,.0f} samples/s")
     write(args.out, {"benchmark": "estimator", "points": points, "one": 1 / quartiles(one)[1]})

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import header, machine
 from numpy.typing import NDArray
 
 import mnemon
+from common import header, machine
 
 CURVE = 20  # times the curve is measured over the stream
 CURVE_SAMPLES = 2000  # test samples it is measured on; the final accuracy is on all of them
@@ -130,16 +130,16 @@ def entries() -> dict[str, Entry]:
     except ImportError:
         return found
     return found | {
-        "river-nb": river("River MultinomialNB", lambda: naive_bayes.MultinomialNB()),
-        "river-gaussian-nb": river("River GaussianNB", lambda: naive_bayes.GaussianNB()),
-        "river-softmax": river("River SoftmaxRegression", lambda: linear_model.SoftmaxRegression()),
-        "river-tree": river("River HoeffdingTreeClassifier", lambda: tree.HoeffdingTreeClassifier()),
+        "river-nb": river("River MultinomialNB", naive_bayes.MultinomialNB),
+        "river-gaussian-nb": river("River GaussianNB", naive_bayes.GaussianNB),
+        "river-softmax": river("River SoftmaxRegression", linear_model.SoftmaxRegression),
+        "river-tree": river("River HoeffdingTreeClassifier", tree.HoeffdingTreeClassifier),
         "river-forest": river("River ARFClassifier", lambda: forest.ARFClassifier(seed=0)),
-        "river-knn": river("River KNNClassifier", lambda: neighbors.KNNClassifier()),
+        "river-knn": river("River KNNClassifier", neighbors.KNNClassifier),
     }
 
 
-def run(entry: Entry, data: Data) -> dict[str, Any]:
+def run(entry: Entry, data: Data, *, final_only: bool = False) -> dict[str, Any]:
     model, n = entry.make(), len(data.x)
     x, x_test = entry.view(data.x), entry.view(data.x_test)
     some = np.linspace(0, len(x_test) - 1, min(CURVE_SAMPLES, len(x_test))).astype(int)
@@ -147,12 +147,12 @@ def run(entry: Entry, data: Data) -> dict[str, Any]:
     try:
         for start in range(0, n, data.chunk):
             part = slice(start, min(start + data.chunk, n))
-            if start:
+            if start and not final_only:
                 right += int((entry.predict(model, x[part]) == data.y[part]).sum())
             began = time.perf_counter()
             entry.learn(model, x[part], data.y[part])
             seconds += time.perf_counter() - began
-            if part.stop * CURVE // n > start * CURVE // n:
+            if part.stop * CURVE // n > start * CURVE // n and not final_only:
                 seen = some[np.isin(data.y_test[some], data.y[: part.stop])]
                 found = entry.predict(model, x_test[seen]) == data.y_test[seen]
                 curve.append((part.stop, 100 * float(found.mean())))
@@ -162,7 +162,7 @@ def run(entry: Entry, data: Data) -> dict[str, Any]:
     return {
         "model": entry.what,
         "final accuracy": final,
-        "test-then-train": 100 * right / (n - data.chunk),
+        "test-then-train": None if final_only else 100 * right / (n - data.chunk),
         "samples learned per second": n / seconds,
         "curve": curve,
     }
@@ -177,14 +177,20 @@ def figure(path: Path, records: list[Path]) -> None:
 
     runs = [json.loads(record.read_text()) for record in records]
     fig, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    length = max(at for one in runs for at, _ in one.get("curve", []) or [(0, 0)])
-    for number, one in enumerate(run for run in runs if "curve" in run):
+    runs = [one for one in runs if one.get("curve")]
+    length = max(at for one in runs for at, _ in one["curve"])
+    for one in runs:
         at, accuracy = zip(*one["curve"], strict=True)
-        axes.plot(at, accuracy, marker="o", markersize=3, label=f"{one['model']}: {one['final accuracy']:.1f} %", zorder=3 - number / 10)
+        axes.plot(at, accuracy, marker="o", markersize=3, label=f"{one['model']}: {one['final accuracy']:.1f} %")
     for pair, at in enumerate(runs[0]["arrivals"]):
         axes.axvline(at, color="0.8", linewidth=1, zorder=0)
         axes.text(at + length * 0.008, 2, f"{2 * pair} and {2 * pair + 1} arrive", fontsize=8, color="0.4")
-    axes.set(xlim=(0, length), ylim=(0, 100), xlabel="samples learned, each once", ylabel="accuracy on the classes seen so far, %")
+    axes.set(
+        xlim=(0, length),
+        ylim=(0, 100),
+        xlabel="samples learned, each once",
+        ylabel="accuracy on the classes seen so far, %",
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 0.06))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,6 +204,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", help="some of the entries (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--final-only", action="store_true", help="predict at the end only (River takes its time)")
     parser.add_argument("--out", type=Path, help="write the record of the last model to this file")
     parser.add_argument("--figure", type=Path)
     args = parser.parse_args()
@@ -212,15 +219,16 @@ def main() -> None:
     print("| model | final accuracy, % | test-then-train, % | samples learned per second |\n|---|---|---|---|")
     known = entries()
     for name in args.models or known:
-        got = run(known[name], data)
+        got = run(known[name], data, final_only=args.final_only)
         if "refused" in got:
-            print(f"| {got['model']} | refuses the stream after {got['after']} samples: {got['refused']} | – | – |", flush=True)
-        else:
             print(
-                f"| {got['model']} | {got['final accuracy']:.2f} | {got['test-then-train']:.2f} | "
-                f"{got['samples learned per second']:.0f} |",
+                f"| {got['model']} | refuses the stream after {got['after']} samples: {got['refused']} | – | – |",
                 flush=True,
             )
+        else:
+            between = "–" if args.final_only else f"{got['test-then-train']:.2f}"
+            speed = got["samples learned per second"]
+            print(f"| {got['model']} | {got['final accuracy']:.2f} | {between} | {speed:.0f} |", flush=True)
         if args.out:
             first = [int(np.flatnonzero(data.y // 2 == pair)[0]) for pair in range(5)]
             record = {"data": args.data, "seed": args.seed, "arrivals": first, "machine": machine()} | got

@@ -28,7 +28,9 @@ def main():
     x, y = embeddings(500, rng, topics)
     accuracy = clf.score(x, names[y])
     best = clf.classes_[clf.predict_proba(x[:1])[0].argsort()[::-1][:3]]
-    print(f"{len(clf.classes_)} topics, accuracy {accuracy:.1%}; the first one is {names[y[0]]}, best guesses {', '.join(best)}")
+    print(
+        f"{len(clf.classes_)} topics, accuracy {accuracy:.1%}; the first one is {names[y[0]]}, best guesses {', '.join(best)}"
+    )
     return accuracy
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from test_estimator import blobs, everything, same
 
 from mnemon import MnemonError, OnlineClassifier
+from test_estimator import blobs, everything, same
 
 river = pytest.importorskip("river")
 from river import datasets, evaluate, metrics, stream  # noqa: E402

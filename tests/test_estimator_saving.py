@@ -11,13 +11,13 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_estimator import blobs, everything, pictures, same
 from torch import nn
 
 import mnemon
 from mnemon import MnemonError, OnlineClassifier, checkpoint
 from mnemon.learning.memory import Memory
 from mnemon.learning.method import Method
+from test_estimator import blobs, everything, pictures, same
 
 
 @pytest.mark.parametrize("method", mnemon.methods())
@@ -29,7 +29,9 @@ def test_going_on_after_load_equals_never_having_stopped(method, tmp_path):
     assert same(everything(twin), everything(clf))
     assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
     for model in (clf, twin):
-        model.partial_fit(x[43:64], y[43:64]).partial_fit(x[64:], [f"new {label}" for label in np.arange(26)])  # and grows
+        model.partial_fit(x[43:64], y[43:64]).partial_fit(
+            x[64:], [f"new {label}" for label in np.arange(26)]
+        )  # and grows
     assert same(everything(twin), everything(clf))
     assert twin.get_params() == clf.get_params()
 
@@ -238,7 +240,10 @@ def test_a_claim_the_file_does_not_hold_allocates_nothing(saved, tmp_path, monke
             OnlineClassifier.load(folder)
     assert made == []
     # A header that claims more than the file holds, or is itself too large.
-    for header in (json.dumps({"seen": {"dtype": "BOOL", "shape": [2**50], "data_offsets": [0, 2**50]}}).encode(), b"{" * 99):
+    for header in (
+        json.dumps({"seen": {"dtype": "BOOL", "shape": [2**50], "data_offsets": [0, 2**50]}}).encode(),
+        b"{" * 99,
+    ):
         folder = copied(saved, tmp_path)
         (path,) = (p for p in folder.iterdir() if p.suffix == ".safetensors")
         for length in (len(header), 2**62):
@@ -268,7 +273,18 @@ def test_links_pipes_and_folders_in_the_place_of_files(saved, tmp_path):
 
 
 def test_values_nested_too_deep_or_not_numbers(saved, tmp_path):
-    for text in ("[" * 100_000, '{"a": NaN}', '{"format": 3}', "{}", "[]", "null", "", "\0", '"' + "9" * 6000, "9" * 6000):
+    for text in (
+        "[" * 100_000,
+        '{"a": NaN}',
+        '{"format": 3}',
+        "{}",
+        "[]",
+        "null",
+        "",
+        "\0",
+        '"' + "9" * 6000,
+        "9" * 6000,
+    ):
         folder = copied(saved, tmp_path)
         (path,) = (p for p in folder.iterdir() if p.suffix == ".json")
         path.write_text(text)
@@ -317,7 +333,11 @@ def test_damage_anywhere_is_an_error_and_nothing_else(saved, tmp_path, data):
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=6,
 )

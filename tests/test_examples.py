@@ -20,4 +20,9 @@ def test_example(name, least, capsys):
 
 
 def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"image_stream", "embeddings", "tabular_stream", "own_method"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "image_stream",
+        "embeddings",
+        "tabular_stream",
+        "own_method",
+    }

@@ -28,7 +28,7 @@ from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 
 
-class NotFitted(MnemonError, NotFittedError):
+class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
     """Nothing was learned yet."""
 
 
@@ -96,7 +96,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
         model = None if fresh else self._model_or_none()
-        face = copy.copy(self)  # scikit-learn notes the features on it; nothing of us changes before the chunk is learned
+        face = copy.copy(
+            self
+        )  # scikit-learn notes the features on it; nothing of us changes before the chunk is learned
         x = face._samples(X, model)
         named = model is None and "feature_names_in_" in vars(face)
         names = list(face.feature_names_in_) if named else None
@@ -130,7 +132,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._model, self._given = model, given
         self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
         for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if len(model.inputs.shape) == 1:
             self.n_features_in_ = model.inputs.shape[0]
         if model.names is not None and all(isinstance(name, str) for name in model.names):
@@ -159,7 +161,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _same(self.backbone, "identity") and loss is None and not kind.scores:
             classifier = classifier or kind.default_classifier
             if classifier in GAUSSIAN:
-                loss = "ms"  # the one loss that trains nothing but features: here nothing at all, so no gradient is taken
+                loss = (
+                    "ms"  # the one loss that trains nothing but features: here nothing at all, so no gradient is taken
+                )
         classifiers = None if classifier is None else [classifier]
         return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
 
@@ -203,7 +207,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frozen, x = self._asked(X)
         found = values.labels(y)
         _check_lengths(x, found)
-        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.classes.tolist()).find(found)
+        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
         return float(np.average(right, weights=sample_weight))
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
@@ -267,7 +271,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learn_rows(self, X: Any, y: Any) -> None:
         model = self._model_or_none()
         names = rows.names(X) if model is None else model.names
-        self._take(model, rows.tensor(X, names, model and model.inputs), values.labels(y), [], names)
+        self._take(model, rows.tensor(X, names, None if model is None else model.inputs), values.labels(y), [], names)
 
     # --- on disk
 

@@ -138,7 +138,8 @@ class Model:
     def _check_finite(self) -> None:
         """A loss is looked at before its step; what the last step did shows in the parameters only."""
         self.learner.check()
-        if not all(bool(p.detach().isfinite().all()) for p in self.learner.parameters):
+        sums = [p.detach().sum() for p in self.learner.parameters]  # one value that is not finite makes its sum so
+        if sums and not bool(torch.stack(sums).isfinite().all()):
             raise Diverged(f"training diverged (learning rate {self.choice.method.lr}): a parameter is not finite.")
 
     def frozen(self) -> Frozen:

@@ -84,9 +84,7 @@ def save(
         checkpoint.save(folder, checkpoint.newest(folder) + 1, tensors, values)
 
 
-def load(
-    path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None
-) -> Loaded:
+def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
     """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
     constructor's parameters."""
     folder = Path(path)
@@ -110,30 +108,46 @@ def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
     version = values["version"]
     _need(type(version) is int and version >= 1, "its version is not a number")
     if version > VERSION:
-        raise MnemonError(f"it was saved by a newer mnemon (format {version}; this one reads up to {VERSION}): update mnemon.")
+        raise MnemonError(
+            f"it was saved by a newer mnemon (format {version}; this one reads up to {VERSION}): update mnemon."
+        )
     shape, labels = values["shape"], values["labels"]
     _need(_is_list(shape, int) and len(shape) in (1, 3) and min(shape) > 0, "its samples have no shape")
     _need(int(np.prod([float(side) for side in shape])) <= value.MOST_VALUES, "its samples are too large")
     _need(values["dtype"] in DTYPES, "its samples have no type")
     _need(_is_list(labels, str, int, bool) and 0 < len(labels) <= MAX_CLASSES, "its labels are none")
-    _need(all(type(values[name]) is int and 0 < values[name] < COUNTS for name in ("steps", "samples")), "its counts are none")
+    _need(
+        all(type(values[name]) is int and 0 < values[name] < COUNTS for name in ("steps", "samples")),
+        "its counts are none",
+    )
     capacity = _size(shapes, "seen")
-    _need(len(labels) <= capacity <= 2 * MAX_CLASSES and _size(shapes, "counts") == capacity, "its classes do not match")
+    _need(
+        len(labels) <= capacity <= 2 * MAX_CLASSES and _size(shapes, "counts") == capacity, "its classes do not match"
+    )
     for name in ("net.head_weight", "net.proxies", "net.prototypes", "net.prior"):
         _need(name not in shapes or _size(shapes, name) == capacity, "its class rows do not match its classes")
     _need(isinstance(values["options"], dict) and isinstance(values["params"], dict), "its parameters are none")
     memory = values["options"].get("memory_size", 0)
     kept, sides = shapes["memory.x"]
-    _need(sides == (memory, *shape) and kept in (DTYPES[values["dtype"]][1], "F32"), "its memory does not match its samples")
-    _need(type(memory) is int and all(_is_scalar(given) for given in values["params"].values()), "a parameter is no value")
+    _need(
+        sides == (memory, *shape) and kept in (DTYPES[values["dtype"]][1], "F32"),
+        "its memory does not match its samples",
+    )
+    _need(
+        type(memory) is int and all(_is_scalar(given) for given in values["params"].values()), "a parameter is no value"
+    )
 
 
 def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: str | None) -> Loaded:
     _, tensors, values = found
     if values["backbone"] is None and backbone is None:
-        raise MnemonError("it was learned with a network of your own, which is code and not saved: load(path, backbone=...).")
+        raise MnemonError(
+            "it was learned with a network of your own, which is code and not saved: load(path, backbone=...)."
+        )
     if values["own method"] and method is None:
-        raise MnemonError(f"its method {values['method']!r} is your own, which is code and not saved: load(path, method=...).")
+        raise MnemonError(
+            f"its method {values['method']!r} is your own, which is code and not saved: load(path, method=...)."
+        )
     if not values["own method"]:
         method = values["method"]
     if backbone is None:
@@ -145,7 +159,9 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
     dtype = DTYPES[values["dtype"]][0]
     shape = tuple(values["shape"])
     names = values["names"]
-    _need(names is None or (_is_list(names, str, int) and shape == (len(names),)), "its features do not match their names")
+    _need(
+        names is None or (_is_list(names, str, int) and shape == (len(names),)), "its features do not match their names"
+    )
     _need(type(values["scaled"]) is bool, "its scaling is neither on nor off")
     _need(type(params["seed"]) is int, "its seed is none")
     model = Model(

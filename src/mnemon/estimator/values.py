@@ -14,7 +14,6 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
-
 MOST_VALUES = 2**24  # numbers in one sample
 
 
@@ -44,7 +43,9 @@ def tensor(a: NDArray[Any]) -> Tensor:
     A vector of uint8 is a row of a table like any other: another chunk of that table may come as ints or floats.
     """
     if a.ndim not in (2, 3, 4) or a.size == 0:
-        raise MnemonError(f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}.")
+        raise MnemonError(
+            f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}."
+        )
     if a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
     if a.dtype == np.uint8 and a.ndim > 2:
@@ -75,7 +76,7 @@ def labels(y: Any, what: str = "y") -> list[Label]:
     y = on_host(drained(y))
     if y is None:
         raise MnemonError("OnlineClassifier requires y to be passed, but the target y is None.")
-    if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__") and not hasattr(y, "__array__"):
+    if isinstance(y, str | bytes | dict) or (not hasattr(y, "__len__") and not hasattr(y, "__array__")):
         raise MnemonError(f"{what} must be a list or an array of labels, not {type(y).__name__}.")
     if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
         return [_label(label, what) for label in y]  # NumPy would make strings of a mixed list

@@ -1,4 +1,4 @@
-"""Feature extractors f: the paper's MLP and reduced ResNet-18, none at all, or any nn.Module that returns one vector a sample."""
+"""Feature extractors f: the paper's MLP and reduced ResNet-18, none, or any nn.Module that returns one vector a sample."""
 
 from __future__ import annotations
 

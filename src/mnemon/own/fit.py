@@ -87,6 +87,8 @@ def _alone(out: Path) -> Iterator[None]:
         raise MnemonError(f"another process is fitting {out}; wait for it, or give another --out.") from None
     except OSError as error:
         raise MnemonError(f"the model cannot be written to {out} ({error.strerror}).") from None
+    for part in out.glob(".*.part"):  # what a killed process was writing
+        part.unlink(missing_ok=True)
     try:
         yield
     finally:
