@@ -313,7 +313,7 @@ def fit(
     aside = [f"{done.known:,} were known already"] * bool(done.known)
     aside += [f"{done.skipped:,} could not be read"] * bool(done.skipped)
     print(f"learned {done.learned:,} images" + (f" ({', '.join(aside)})" if aside else ""))
-    accuracy, lately = done.journal.accuracy(), done.journal.accuracy(LATELY)
+    accuracy, lately = done.journal.accuracy(), done.journal.lately()
     if accuracy is not None:
         line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} images"
         print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))

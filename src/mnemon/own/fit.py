@@ -24,7 +24,7 @@ from mnemon.own.journal import Chunk, Journal
 from mnemon.own.progress import Progress
 
 SIZE = 32  # pixels a side: what the reduced ResNet-18 was made for, and a CPU learns in good time
-LEAST, MOST = 10, 250  # images of a chunk
+LEAST, MOST = 10, 100  # images of a chunk
 
 
 class Fitted(NamedTuple):
@@ -170,7 +170,8 @@ class _Fitting:
 
     def _length(self) -> int:
         """A quarter of what was learned: a young model changes fast, and is measured often. Each measurement costs the
-        class means of the whole memory, which this holds below what learning costs. Whole batches, so none is cut."""
+        class means of the whole memory, so it is made for many images at once; not for too many, since those of a new class
+        are all wrong until its first chunk is learned. Whole batches, so none is cut."""
         batch: int = self.model.classifier.batch_size
         return max(min(max(self.samples // 4, LEAST), MOST) // batch, 1) * batch
 
@@ -194,7 +195,8 @@ class _Fitting:
         y = self.model.labels([read.label for read in chunk]) if begun else [read.label for read in chunk]
         right = round(classifier.score(x, y) * len(y)) if begun else 0
         classifier.partial_fit(x, y)
-        self.journal.add([read.digest for read in chunk], Chunk(self.samples, len(y) if begun else 0, right))
+        done = Chunk(self.samples, len(y) if begun else 0, right, len(classifier.classes_))
+        self.journal.add([read.digest for read in chunk], done)
         self.learned += len(chunk)
         self.unsaved = True
         self.show.accuracy(self.journal.accuracy())
