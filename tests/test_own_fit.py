@@ -217,6 +217,16 @@ def test_what_python_learned_in_between_is_kept_and_so_is_the_journal(tmp_path):
     assert (done.learned, done.known, done.samples) == (0, 30, 31)
 
 
+def test_a_forged_journal_is_refused(tmp_path):
+    out = tmp_path / "model"
+    fit(make(tmp_path / "a", each=10), out, **SMALL)
+    classifier = OnlineClassifier.load(out)
+    classifier._beside["files"] = classifier._beside["files"].int()
+    classifier.save(out)
+    with pytest.raises(MnemonError, match="what the model says about the files it learned is damaged"):
+        fit(tmp_path / "a", out)
+
+
 def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_path):
     x = np.stack([pixels(label, n, size=12) for n in range(10) for label in ("red", "green")])
     OnlineClassifier().partial_fit(x, [1, 2] * 10).save(tmp_path / "model")

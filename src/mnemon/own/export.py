@@ -45,17 +45,16 @@ class Face(nn.Module):
 
 
 def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Path:
-    """Write the model in the folder `model` to `out` (MODEL.onnx or MODEL.pt2 beside the folder): whole or not at all."""
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS)
-    suffix, needs, fill = FORMATS[format]
-    for name in needs:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            raise MnemonError(f"exporting to {format} needs the extra: pip install 'mnemon[export]'.") from None
-    classifier = OnlineClassifier.load(model, device="cpu")
-    path = out or _beside(model, suffix)
+    """Write the model in the folder `model` to `out` (MODEL.onnx or MODEL.pt2 beside the folder)."""
+    _check(format)
+    path = out or _beside(model, FORMATS[format][0])
+    write(OnlineClassifier.load(model, device="cpu"), path, format=format)
+    return path
+
+
+def write(classifier: OnlineClassifier, path: Path, *, format: str = "onnx") -> None:
+    """Write what a classifier has learned to the file `path`: whole or not at all. It must be on the CPU."""
+    fill = _check(format)
     if path.is_dir() or not path.parent.is_dir():
         raise MnemonError(f"{path} cannot be written: it is a folder, or its folder is not there.")
     frozen = classifier._model.frozen()
@@ -64,7 +63,19 @@ def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Pat
         files.replace(path, lambda part: fill(program, part, _about(frozen)))
     except OSError as error:
         raise MnemonError(f"{path} could not be written ({error.strerror}).") from None
-    return path
+
+
+def _check(format: str) -> Fill:
+    """What writes the format, if all it needs is here."""
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    _, needs, fill = FORMATS[format]
+    for name in needs:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            raise MnemonError(f"exporting to {format} needs the extra: pip install 'mnemon[export]'.") from None
+    return fill
 
 
 def _beside(model: Path, suffix: str) -> Path:
