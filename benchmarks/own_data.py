@@ -187,7 +187,7 @@ def figure(path: Path, records: list[Path]) -> None:
         axes.text(at + length * 0.008, 2, f"{2 * pair} and {2 * pair + 1} arrive", fontsize=8, color="0.4")
     axes.set(
         xlim=(0, length),
-        ylim=(0, 100),
+        ylim=(0, 102),
         xlabel="samples learned, each once",
         ylabel="accuracy on the classes seen so far, %",
     )

@@ -573,7 +573,7 @@ def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):
 # --- scikit-learn
 
 
-@parametrize_with_checks([OnlineClassifier(), OnlineClassifier("er"), OnlineClassifier(backbone="identity")])
+@parametrize_with_checks([OnlineClassifier(), OnlineClassifier(backbone="identity")])
 @pytest.mark.filterwarnings("default")  # the checks warn on purpose
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
