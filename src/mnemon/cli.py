@@ -250,11 +250,206 @@ def data_check(name: Positional[Annotated[str, arg(help="the dataset")]]) -> Non
     print(f"{name}: {data.check(name)}")
 
 
+_OWN = "(for a new model: {})"
+
+
+def _own(text: str, default: str, metavar: str = "NAME") -> Any:
+    """The help of an option that a model, once made, has settled."""
+    return arg(help=text, metavar=metavar, help_behavior_hint=_OWN.format(default))
+
+
+def fit(
+    folder: Positional[Annotated[Path, arg(help="a folder with one sub-folder of images per class", metavar="FOLDER")]],
+    out: Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on learning", metavar="MODEL")],
+    order: Annotated[
+        str,
+        arg(help="shuffled (by the seed), time (files as they were last modified), or by-class (one after the other)"),
+    ] = "shuffled",
+    size: Annotated[
+        int | None, _own("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
+    ] = None,
+    method: Annotated[str | None, _own("how it learns; `mnemon list methods`", "hybrid")] = None,
+    loss: Annotated[str | None, _own("another loss; `mnemon list losses`", "the method's")] = None,
+    classifier: Annotated[str | None, _own("another classifier; `mnemon list classifiers`", "the method's")] = None,
+    backbone: Annotated[
+        str | None, _own("the network: auto, mlp or resnet18", "auto, a small ResNet-18; an MLP below 25 pixels a side")
+    ] = None,
+    memory_size: Annotated[int | None, _own("images kept for replay and class means", "1000", "INT")] = None,
+    batch_size: Annotated[int | None, _own("new images per step", "10", "INT")] = None,
+    replay_size: Annotated[int | None, _own("images of the memory per step", "10", "INT")] = None,
+    lr: Annotated[float | None, _own("learning rate", "one that works without tuning", "FLOAT")] = None,
+    gamma: Annotated[
+        float | None, _own("weight of the discriminative loss", "one that works without tuning", "FLOAT")
+    ] = None,
+    seed: Annotated[int | None, _own("of the network, the replay and the shuffling", "0", "INT")] = None,
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+    save_every: Annotated[float, arg(help="seconds between saves")] = 30.0,
+    quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+) -> None:
+    """Learn a folder of images, a sub-folder per class, each image once; later folders may bring new classes.
+
+    Each image is predicted before it is learned, which gives the running test-then-train accuracy (MODEL/log.json has its
+    course). Stop it whenever you like: the same command goes on, and each file is learned exactly once. Later, other folders
+    can bring more images and new classes; options left out are then the model's. A file that cannot be read is named and
+    left out.
+    """
+    from mnemon.own.fit import fit as learn
+    from mnemon.own.journal import LATELY
+    from mnemon.own.progress import Progress
+
+    done = learn(
+        folder,
+        out,
+        order=order,
+        size=size,
+        save_every=save_every,
+        device=device,
+        progress=Progress(quiet=quiet),
+        method=method,
+        loss=loss,
+        classifier=classifier,
+        backbone=backbone,
+        memory_size=memory_size,
+        batch_size=batch_size,
+        replay_size=replay_size,
+        lr=lr,
+        gamma=gamma,
+        seed=seed,
+    )
+    aside = [f"{done.known:,} were known already"] * bool(done.known)
+    aside += [f"{done.skipped:,} could not be read"] * bool(done.skipped)
+    print(f"learned {done.learned:,} images" + (f" ({', '.join(aside)})" if aside else ""))
+    accuracy, lately = done.journal.accuracy(), done.journal.lately()
+    if accuracy is not None:
+        line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} images"
+        print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))
+    print(f"model: {out} ({done.samples:,} images learned, {len(done.labels):,} classes)")
+
+
+def predict(
+    model: Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")]],
+    images: Positional[
+        Annotated[
+            tuple[str, ...],
+            arg(help="image files, folders of images, or patterns", metavar="IMAGE …", help_behavior_hint=""),
+        ]
+    ],
+    top: Annotated[int, arg(help="how many labels to show, the likeliest first")] = 1,
+    json: Annotated[bool, arg(help="one JSON object a line instead")] = False,
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+) -> None:
+    """Label images: for each file its class and how sure the model is.
+
+    A file that cannot be read gets one sentence; the others are predicted, and the exit code is 2.
+    """
+    import json as format_json
+
+    from mnemon.own.images import ImageModel
+    from mnemon.own.predict import images as named
+    from mnemon.own.predict import predict as guess
+
+    if not images:
+        raise MnemonError("name at least one image, folder or pattern to predict.")
+    paths = named(images)
+    unread = 0
+    for found in guess(ImageModel.load(model, device), paths, top):
+        if json:
+            line: dict[str, Any] = {"image": str(found.path)}
+            if found.error is None:
+                best = found.guesses[0]
+                line |= {"label": best.label, "confidence": best.confidence}
+                line |= {"top": [each._asdict() for each in found.guesses]} if top > 1 else {}
+            else:
+                line["error"] = found.error
+            print(format_json.dumps(line), flush=True)
+        elif found.error is None:
+            labels = "   ".join(f"{_text(each.label)} {100 * each.confidence:.1f} %" for each in found.guesses)
+            print(f"{_text(found.path)}   {labels}", flush=True)
+        if found.error is not None:
+            unread += 1
+            print(f"mnemon: {found.error}", file=sys.stderr)
+    if unread:
+        raise MnemonError(f"{unread:,} of {len(paths):,} images could not be read.")
+
+
+def evaluate(
+    model: Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")]],
+    folder: Positional[Annotated[Path, arg(help="a folder with one sub-folder of images per class", metavar="FOLDER")]],
+    out: Annotated[Path, arg(help="folder for evaluation.html and confusion.png")] = Path("out/evaluation"),
+    json: Annotated[bool, arg(help="one JSON object instead of the table")] = False,
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+    quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+) -> None:
+    """Test a model on a folder of images it has not learned: accuracy, per class, and who is taken for whom.
+
+    Writes one self-contained HTML page and the confusion matrix as a picture. A class the model never met counts as wrong;
+    a file that cannot be read is named and does not count.
+    """
+    import json as format_json
+
+    from mnemon.data.progress import Report
+    from mnemon.own import page
+    from mnemon.own.evaluate import evaluate as judge
+    from mnemon.own.images import ImageModel
+
+    found = judge(
+        ImageModel.load(model, device),
+        folder,
+        report=Report(quiet=quiet),
+        say=lambda line: print(line, file=sys.stderr),
+    )
+    html, picture = page.write(found, out, model=model.name, data=folder.name)
+    if json:
+        print(format_json.dumps(found.as_json() | {"page": str(html), "picture": str(picture)}))
+        return
+    rows = [
+        (
+            _text(c.label),
+            f"{c.images:,}",
+            f"{c.accuracy:.1f}",
+            "–" if c.precision is None else f"{c.precision:.1f}",
+            _text(c.taken_for or "–") if c.learned else "never learned",
+        )
+        for c in found.classes()
+    ]
+    head = ("class", "images", "accuracy, %", "precision, %", "most often taken for")
+    _table(f"{found.accuracy:.1f} % right: {found.right:,} of {found.images:,} images", head, rows, right=1)
+    print(f"page: {html}\npicture: {picture}")
+
+
+def export(
+    model: Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")]],
+    format: Annotated[str, arg(help="onnx, or torch (a .pt2 file for torch.export.load)")] = "onnx",
+    out: Annotated[
+        Path | None,
+        arg(help="the file to write", metavar="FILE", help_behavior_hint="(default: MODEL.onnx or MODEL.pt2)"),
+    ] = None,
+) -> None:
+    """Write a model as one file that needs no mnemon: features, class means and label table inside.
+
+    Input x: what the model learned, as it came: images (n, height, width, channels) uint8 or vectors (n, features) float32.
+    Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label table is in the metadata,
+    as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
+    """
+    from mnemon.own.export import export as write
+
+    print(write(model, out, format=format))
+
+
+def _text(value: object) -> str:
+    """A name as one line that any terminal can show."""
+    return "".join(c if c.isprintable() else "·" for c in str(value))
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "list": list_,
     "run": _run_command,  # made when asked for: its options come from the methods
     "report": report,
+    "fit": fit,
+    "predict": predict,
+    "evaluate": evaluate,
+    "export": export,
     "data list": data_list,
     "data get": data_get,
     "data import": data_import,

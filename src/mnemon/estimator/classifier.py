@@ -130,6 +130,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._model_or_none() is model:
             return
         self._model, self._given = model, given
+        self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         if len(model.inputs.shape) == 1:
@@ -157,7 +158,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             given |= {"memory_size": self.memory_size, "replay_size": self.replay_size}
         given = {name: value for name, value in given.items() if value is not None}
         loss, classifier = self.loss, self.classifier
-        if _same(self.backbone, "identity") and loss is None and not kind.scores:
+        if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
             classifier = classifier or kind.default_classifier
             if classifier in GAUSSIAN:
                 loss = (
@@ -278,7 +279,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write what was learned into the folder `path`: whole or not at all, and nothing in it can run code."""
         if not self.__sklearn_is_fitted__():
             raise NotFitted("there is nothing to save before something was learned.")
-        saving.save(path, self._given, self._model)
+        saving.save(path, self._given, self._model, self._beside)
 
     @classmethod
     def load(
@@ -293,6 +294,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         made._adopt(found.model, made.get_params(deep=False))
+        made._beside = found.beside
         return made
 
     # --- what was learned

@@ -19,7 +19,8 @@ from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
 from mnemon.learning.classifiers import Classifier
 from mnemon.learning.labels import Label, LabelTable
-from mnemon.learning.learner import BLOCK, EVALUATED, Inputs
+from mnemon.learning.learner import BLOCK, Inputs
+from mnemon.learning.network import Output
 
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
@@ -40,17 +41,21 @@ class Frozen:
         with torch.no_grad():
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
         self._learner = own
+        self.inputs, self.net = own.inputs, own.net
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
         learner = self._learner
         with torch.no_grad():
-            parts = [self.forward(part.to(learner.device)) for part in torch.split(x, EVALUATED)]
+            parts = [self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.part)]
             return torch.cat(parts).cpu()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The same for samples on the device, in one pass: what an exported model computes."""
-        out = self._learner.net(self._learner.normalise(x))
+    def forward(self, x: Tensor) -> Output:
+        """What the network makes of samples on the device, in one pass."""
+        out: Output = self.net(self._learner.normalise(x))
+        return out
+
+    def classify(self, out: Output) -> Tensor:
         return self._classify(out)[:, : len(self.classes)]
 
     def probabilities(self, x: Tensor) -> NDArray[np.float64]:

@@ -7,12 +7,14 @@ may come from a stranger: each value and each shape is checked before anything i
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
 import torch
+from torch import Tensor
 
 import mnemon
 from mnemon import checkpoint
@@ -28,23 +30,35 @@ from mnemon.learning.learner import Inputs
 KIND, VERSION = "online-classifier", 1
 DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
+BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
+OTHERS = re.compile(r"log\.json|\.lock|\.log\.json\..*\.part")  # what `mnemon fit` has in the folder of its model
 
 
 class Loaded(NamedTuple):
     params: dict[str, Any]  # what the constructor takes
     model: Model
+    beside: dict[str, Tensor]  # whatever `save` was given
 
 
-def save(path: str | os.PathLike[str], params: dict[str, Any], model: Model) -> None:
-    """Write the model into the folder `path`: whole, or not at all; what was there before stays until then."""
+def check_folder(folder: Path) -> None:
+    """Refuse a folder with files of somebody else: saving removes old checkpoints, and nothing else must be near."""
+    if folder.exists() and not folder.is_dir():
+        raise MnemonError(f"{folder} is a file; a model is saved as a folder.")
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    strangers = [name for name in names if not checkpoint.belongs(name) and not OTHERS.fullmatch(name)]
+    if strangers:
+        raise MnemonError(f"{folder} holds other files ({strangers[0]} …); save the model in a folder of its own.")
+
+
+def save(
+    path: str | os.PathLike[str], params: dict[str, Any], model: Model, beside: dict[str, Tensor] | None = None
+) -> None:
+    """Write the model into the folder `path`: whole, or not at all; what was there before stays until then. `beside` is
+    saved with it and given back by `load`: what somebody knows about this very state of the model."""
     if model.names is not None and not all(type(name) in (str, int) for name in model.names):
         raise MnemonError("a model whose features are named by something else than str or int cannot be saved.")
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise MnemonError(f"{folder} is a file; a model is saved as a folder.")
-    strangers = [p.name for p in folder.iterdir() if not checkpoint.belongs(p.name)] if folder.is_dir() else []
-    if strangers:
-        raise MnemonError(f"{folder} holds other files ({strangers[0]} …); save the model in a folder of its own.")
+    check_folder(folder)
     with model.lock:  # a chunk is in it wholly or not
         method = model.choice.method
         values = {
@@ -66,7 +80,8 @@ def save(path: str | os.PathLike[str], params: dict[str, Any], model: Model) -> 
             "steps": model.learner.steps,
             "samples": model.learner.samples,
         }
-        checkpoint.save(folder, checkpoint.newest(folder) + 1, model.learner.state(), values)
+        tensors = model.learner.state() | {f"{BESIDE}{name}": tensor for name, tensor in (beside or {}).items()}
+        checkpoint.save(folder, checkpoint.newest(folder) + 1, tensors, values)
 
 
 def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
@@ -158,12 +173,13 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
         device=choose_device(params["device"]),
         names=names,
     )
+    beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BESIDE)}
     model.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
     model.labels = LabelTable(values["labels"])
     _need(len(model.labels) == len(values["labels"]), "a label comes twice")
     model.n_seen, model.n_classes = values["samples"], len(model.labels)
     _check_state(model)
-    return Loaded(params, model)
+    return Loaded(params, model, {name.removeprefix(BESIDE): tensor for name, tensor in beside.items()})
 
 
 def _check_state(model: Model) -> None:

@@ -1,0 +1,87 @@
+"""The files of a class folder: in which order they are learned, and how one is known again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemon.data.folders import class_files
+from mnemon.errors import MnemonError, unknown
+
+DIGEST = 16  # bytes
+
+
+class File(NamedTuple):
+    path: Path
+    label: str  # the name of its folder
+
+
+def files_of(folder: Path) -> list[File]:
+    """The images of each class folder, by class and name."""
+    if not folder.is_dir():
+        raise MnemonError(f"there is no folder {folder}.")
+    inner = [path for path in (folder / "train", folder / "test") if path.is_dir()]
+    if len(inner) == 2 and all(any(p.is_dir() for p in path.iterdir()) for path in inner):
+        raise MnemonError(f"{folder} is cut into train and test; give one of them, {inner[0]} or {inner[1]}.")
+    found = [File(path, name) for name, paths in class_files(folder, classes_at_least=1).items() for path in paths]
+    for file in found:
+        try:
+            file.label.encode()
+        except UnicodeEncodeError:
+            raise MnemonError(f"the name of the class folder {file.label!a} is not text; rename it.") from None
+    return found
+
+
+def _shuffled(file: File, seed: int) -> tuple[object, ...]:
+    """A key for each file on its own: files that are added later do not change the order of the others."""
+    return (hashlib.blake2b(f"{seed}/".encode() + _name(file)).digest(),)
+
+
+def _by_time(file: File, seed: int) -> tuple[object, ...]:
+    try:
+        time = file.path.stat().st_mtime_ns
+    except OSError:  # a broken link: reading it will say so
+        time = 0
+    return time, file.path.name, file.label
+
+
+def _by_class(file: File, seed: int) -> tuple[object, ...]:
+    return file.label, file.path.name
+
+
+ORDERS: dict[str, Callable[[File, int], tuple[object, ...]]] = {
+    "shuffled": _shuffled,
+    "time": _by_time,
+    "by-class": _by_class,
+}
+
+
+def check_order(order: str) -> None:
+    if order not in ORDERS:
+        raise unknown("order", order, ORDERS)
+
+
+def in_order(files: list[File], order: str, seed: int) -> list[File]:
+    check_order(order)
+    return sorted(files, key=lambda file: ORDERS[order](file, seed))
+
+
+def digest(file: File) -> bytes:
+    """What makes it this file: its class, its name and its bytes. Where its folder lies does not matter."""
+    if not file.path.is_file():  # a pipe would wait for ever
+        raise MnemonError(f"{file.path} is not a file that can be read.")
+    found = hashlib.blake2b(_name(file), digest_size=DIGEST)
+    try:
+        with file.path.open("rb") as content:
+            while part := content.read(1 << 20):
+                found.update(part)
+    except OSError as error:
+        raise MnemonError(f"{file.path} cannot be read ({error.strerror}).") from None
+    return found.digest()
+
+
+def _name(file: File) -> bytes:
+    return os.fsencode(file.label) + b"/" + os.fsencode(file.path.name) + b"\0"

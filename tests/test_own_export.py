@@ -1,0 +1,102 @@
+"""`mnemon export`: one file without mnemon, which answers as the live model does."""
+
+import json
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from mnemon import MnemonError, OnlineClassifier
+from mnemon.own import export as exporting
+from test_cli import run
+
+ROWS = (1, 2, 1000)
+
+
+def images(n, side):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 4, n)
+    return (y[:, None, None, None] * 60 + rng.integers(0, 60, (n, side, side, 3))).astype(np.uint8), y
+
+
+def vectors(n):
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 4, n)
+    return (rng.normal(size=(n, 9)) * 30 + 50 * y[:, None]).astype(np.float32), y
+
+
+MODELS = {
+    "images, resnet": lambda: (*images(60, 26), OnlineClassifier()),
+    "images, mlp": lambda: (*images(60, 8), OnlineClassifier()),
+    "vectors, scaled": lambda: (*vectors(60), OnlineClassifier()),
+    "vectors, softmax": lambda: (*vectors(60), OnlineClassifier("er", classifier="softmax")),
+    "vectors, raw means": lambda: (*vectors(60), OnlineClassifier("er", classifier="ncm-raw")),
+    "vectors, proxies": lambda: (*vectors(60), OnlineClassifier(classifier="proxy")),
+    "embeddings": lambda: (*vectors(60), OnlineClassifier(backbone="identity")),
+}
+
+
+def learned(name, folder):
+    x, y, classifier = MODELS[name]()
+    labels = np.array(["wren", 7, True, "7"], object)[y].tolist()  # the table keeps types
+    classifier.partial_fit(x, labels).save(folder)
+    return classifier, np.concatenate([x] * (1000 // len(x) + 1))[:1000]
+
+
+def check(answers, about, classifier, x):
+    """answers(x) → (index, probabilities, features), as the live model has them; `about` is the metadata."""
+    assert json.loads(about["labels"]) == classifier.classes_.tolist()
+    for rows in ROWS:
+        index, probabilities, features = answers(x[:rows])
+        assert index.tolist() == classifier.predict_proba(x[:rows]).argmax(1).tolist()
+        assert np.abs(probabilities - classifier.predict_proba(x[:rows])).max() < 1e-5
+        assert features.shape[0] == rows
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_onnx_agrees_with_the_live_model_under_onnx_runtime(name, tmp_path, capfd):
+    runtime = pytest.importorskip("onnxruntime")
+    classifier, x = learned(name, tmp_path / "model.v1")
+    path = exporting.export(tmp_path / "model.v1")
+    assert path == tmp_path / "model.v1.onnx"
+    assert capfd.readouterr() == ("", "")  # the exporter is talkative
+    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    assert (given.name, given.shape) == ("x", ["n", *x.shape[1:]])
+    assert [out.name for out in session.get_outputs()] == ["index", "probabilities", "features"]
+    about = session.get_modelmeta().custom_metadata_map
+    check(lambda part: session.run(None, {"x": part}), about, classifier, x)
+
+
+@pytest.mark.parametrize("name", ["images, resnet", "vectors, scaled"])
+def test_torch_agrees_with_the_live_model_and_holds_no_pickle(name, tmp_path):
+    classifier, x = learned(name, tmp_path / "model")
+    path = exporting.export(tmp_path / "model", format="torch")
+    extra = {"labels.json": "", "mnemon.json": ""}
+    module = torch.export.load(path, extra_files=extra).module()
+    about = {name.removesuffix(".json"): text for name, text in extra.items()}
+    check(lambda part: [t.numpy() for t in module(torch.from_numpy(part))], about, classifier, x)
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.namelist():
+            content = archive.read(entry)
+            assert not content.startswith((b"\x80\x02", b"\x80\x04", b"PK"))
+            if entry.endswith("_config.json"):
+                config = json.loads(content)["config"]
+                assert not any(tensor["use_pickle"] for tensor in config.values())
+
+
+def test_the_command_prints_the_file(tmp_path, capsys):
+    learned("embeddings", tmp_path / "model")
+    words = ("export", str(tmp_path / "model"), "--format", "torch")
+    assert run(*words, capsys=capsys)[0] == f"{tmp_path / 'model.pt2'}\n"
+    assert run(*words, "--out", str(tmp_path / "a.pt2"), capsys=capsys)[0] == f"{tmp_path / 'a.pt2'}\n"
+
+
+def test_without_the_extra_there_is_a_sentence(tmp_path, monkeypatch):
+    learned("embeddings", tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(MnemonError, match=r"exporting to onnx needs the extra: pip install 'mnemon\[export\]'"):
+        exporting.export(tmp_path / "model")
+    assert not (tmp_path / "model.onnx").exists()
