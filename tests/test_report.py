@@ -430,3 +430,11 @@ def test_numbers_as_they_are_written():
     assert names.fixed(-0.001) == "0.00"
     assert names.stream("split-mini_imagenet-20") == "Split miniImageNet, 20 tasks"
     assert unescape(names.text("a\nb")) == "a·b"
+
+
+def test_runs_of_another_precision_are_another_group(tmp_path):
+    gpu = make() | {"device": "NVIDIA H200"}
+    lines = [gpu, gpu | {"precision": "tf32", "seed": 1}, gpu | {"precision": "bf16"}]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
+    (section,) = groups.read(tmp_path)
+    assert {(len(g.records), "bf16" in g.name) for g in section.groups} == {(2, False), (1, True)}

@@ -16,6 +16,12 @@ Record = dict[str, Any]
 NAME = "records.jsonl"
 
 
+def precision(record: Record) -> dict[str, str]:
+    """{"precision": …} where a GPU did not compute as it does by default (TF32), else nothing."""
+    name = record.get("precision", "tf32")
+    return {} if name == "tf32" or record["device"] == "cpu" else {"precision": name}
+
+
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
     path = Path(folder) / NAME

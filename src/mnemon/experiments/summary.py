@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mnemon.experiments.metrics import confidence_interval
-from mnemon.experiments.records import Record
+from mnemon.experiments.records import Record, precision
 
 
 class Summary(NamedTuple):
@@ -25,6 +25,7 @@ def summarise(records: Sequence[Record]) -> list[Summary]:
     groups: dict[str, list[Record]] = {}
     for r in records:
         same = [r["method"], r["loss"], r["classifier"], r["stream"], r["split"], r["order"], r["options"]]
+        same.append(precision(r))
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(r)
     return [
         Summary(
@@ -46,7 +47,8 @@ def display_name(record: Record) -> str:
 
     known = methods().get(record["method"])
     own = known is not None and known.default_objective == record["loss"]
-    return f"{record['method']}{'' if own else ' ' + record['loss']} + {record['classifier']}"
+    more = "".join(f" ({name})" for name in precision(record).values())
+    return f"{record['method']}{'' if own else ' ' + record['loss']} + {record['classifier']}{more}"
 
 
 def interval(values: Sequence[float | None]) -> str:

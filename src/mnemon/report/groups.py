@@ -187,7 +187,7 @@ def _facts(record: Record) -> dict[str, Any]:
     facts = dict(record["options"])
     facts |= {name: record["protocol"][name] for name in PROTOCOL if name in record["protocol"]}
     facts |= {"order": record.get("order", "natural"), "data": record.get("data", {}).get("checksum", "")[:8]}
-    return facts
+    return facts | records.precision(record)
 
 
 def _order(record: Record) -> tuple[Any, ...]:
