@@ -267,6 +267,8 @@ def _finished(there: list[Record], key: str, classifiers: list[str]) -> list[Rec
 @lru_cache
 def choose_device(name: str) -> torch.device:
     """auto: the GPU where there is one."""
+    # As many queues to the device as it has, lest runs side by side share one; read when CUDA starts. 8 by default.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
