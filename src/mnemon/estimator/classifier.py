@@ -96,9 +96,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
         model = None if fresh else self._model_or_none()
-        face = copy.copy(
-            self
-        )  # scikit-learn notes the features on it; nothing of us changes before the chunk is learned
+        # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
+        face = copy.copy(self)
         x = face._samples(X, model)
         named = model is None and "feature_names_in_" in vars(face)
         names = list(face.feature_names_in_) if named else None
@@ -161,9 +160,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
             classifier = classifier or kind.default_classifier
             if classifier in GAUSSIAN:
-                loss = (
-                    "ms"  # the one loss that trains nothing but features: here nothing at all, so no gradient is taken
-                )
+                # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
+                loss = "ms"
         classifiers = None if classifier is None else [classifier]
         return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
 

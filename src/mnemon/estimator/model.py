@@ -25,7 +25,7 @@ from mnemon.learning.network import Output
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
 # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score. The other classifiers' scores are logits.
-GAUSSIAN = ("ncm", "ncm-raw")
+GAUSSIAN = ("ncm", "ncm-raw", "ncm-unit")
 
 
 class Frozen:
