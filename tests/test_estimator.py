@@ -218,6 +218,11 @@ def test_ncm_gives_the_gaussian_posterior_and_the_others_a_softmax():
     density = np.exp(-np.square(z[:, None] - mu).sum(2) / 2)
     assert np.allclose(clf.predict_proba(x), density / density.sum(1, keepdims=True), atol=1e-6)
 
+    clf = OnlineClassifier(backbone="identity", classifier="ncm-unit").partial_fit(x, y)
+    mu /= np.linalg.norm(mu, axis=1, keepdims=True)
+    density = np.exp(-np.square(z[:, None] - mu).sum(2) / 2)
+    assert np.allclose(clf.predict_proba(x), density / density.sum(1, keepdims=True), atol=1e-6)
+
     clf = OnlineClassifier("er").partial_fit(x, y)
     scores = clf._model.frozen().scores(torch.from_numpy(x)).double()
     assert np.allclose(clf.predict_proba(x), torch.softmax(scores, 1).numpy())
