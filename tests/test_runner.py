@@ -183,7 +183,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", methods())
 def test_killed_at_random_moments_every_method(tmp_path, method):
-    kill_until_done(method, tmp_path, kills=25, runs=10 if method == "iid-offline" else 40, seed=2)
+    kill_until_done(method, tmp_path, kills=25, runs=10 if method in ("iid-offline", "gss") else 40, seed=2)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "missing"])
