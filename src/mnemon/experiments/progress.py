@@ -14,23 +14,27 @@ from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 
 
+def bars(console: Console) -> Bars:
+    """Lines with a bar, a count, a note and the time left; nothing where nobody looks on."""
+    return Bars(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=console.quiet or not console.is_terminal,
+        transient=True,
+        refresh_per_second=8,
+    )
+
+
 class Progress:
     """Bars on a terminal; elsewhere one line for each finished run. All of it on stderr, so stdout stays the result."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.quiet = quiet
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self.bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=quiet or not self.console.is_terminal,
-            transient=True,
-            refresh_per_second=8,
-        )
+        self.bars = bars(self.console)
         self.waited = False
         self.runs: TaskID | None = None
         self.steps: TaskID | None = None

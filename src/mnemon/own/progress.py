@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from rich.progress import TaskID
+
+from mnemon.experiments.progress import bars
 
 
 class Progress:
@@ -15,17 +16,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self.bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=quiet or not self.console.is_terminal,
-            transient=True,
-            refresh_per_second=8,
-        )
+        self.bars = bars(self.console)
         self.task: TaskID | None = None
         self.note = ""
 
