@@ -14,6 +14,7 @@ import torch
 
 from mnemon import MnemonError, checkpoint
 from mnemon.experiments import records, runner
+from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
@@ -161,7 +162,8 @@ def kill_until_done(method, folder, kills, runs, seed):
         process.kill()
         process.wait()
     assert len(records.read(folder)) < runs, "it was done before it was killed often enough"
-    subprocess.run(command, check=True, capture_output=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     expected = runner.run_all([spec(s, method) for s in range(runs)], folder / "undisturbed")
     assert [result(r) for r in records.read(folder)] == [result(r) for r in expected]
     details = [(folder / "details" / f"{r['run']}.json").read_bytes() for r in expected]
@@ -184,6 +186,22 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):
 @pytest.mark.parametrize("method", methods())
 def test_killed_at_random_moments_every_method(tmp_path, method):
     kill_until_done(method, tmp_path, kills=25, runs=10 if method in ("iid-offline", "gss") else 40, seed=2)
+
+
+def test_killed_between_the_last_checkpoint_and_the_record(tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runner.run_all([spec()], tmp_path, checkpoint_every=0)
+    (folder,) = tmp_path.glob("checkpoints/*/")
+    saved = checkpoint.load(folder)
+    assert saved is not None
+    assert len(saved.values["rows"]) == 5  # all tasks were evaluated
+    expected = runner.run_all([spec()], tmp_path / "undisturbed")
+    assert [result(r) for r in runner.run_all([spec()], tmp_path)] == [result(r) for r in expected]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "missing"])

@@ -62,6 +62,8 @@ class Lane:
             show.step(self.key, going.learner.steps)
             return not stop() and time.monotonic() < self.next_save
 
+        if going.finished:  # its last checkpoint was the last thing a process wrote before it was killed
+            return True
         if going.push():  # the device has more to do: the next lane's turn
             return False
         evaluated = len(going.rows)

@@ -201,7 +201,7 @@ class Run:
 
     def launch(self) -> None:
         """Put the next steps on their way, where the device works on its own."""
-        if self.captured is not None and self.launched is None:
+        if self.captured is not None and self.launched is None and not self.finished:
             self.launched, self._since = self._block(), time.perf_counter()
             self.captured.begin(self.launched)
             self.captured.push()
