@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from mnemon import MnemonError, checkpoint
-from mnemon.experiments import records, runner
+from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
@@ -264,8 +264,8 @@ def test_names_of_one_stream_are_one_run(tmp_path):
     short, long = (runner.run_all([Spec("er", name)], tmp_path)[0] for name in ("split-digits", "split-digits-5"))
     assert short == long
     assert short["stream"] == "split-digits"
-    assert str(runner.protocol.parse("split-cifar100")) == "split-cifar100-10"
-    assert str(runner.protocol.parse("split-digits-2")) == "split-digits-2"
+    assert str(protocol.parse("split-cifar100")) == "split-cifar100-10"
+    assert str(protocol.parse("split-digits-2")) == "split-digits-2"
 
 
 def test_a_classifier_named_twice_is_one_record(tmp_path):
@@ -302,9 +302,9 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
     real = records.read
     reads = []
 
-    def late(folder):  # the record appears between the first look and the lock
+    def late(folder):  # the record appears between the second look and the lock
         reads.append(1)
-        if len(reads) == 2:
+        if len(reads) == 3:
             (tmp_path / "records.jsonl").write_bytes(line)
         return real(folder)
 
@@ -320,7 +320,7 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
     """The scheduling of a GPU, driven on the CPU: five runs of two methods, three in hand at once, in turn."""
     specs = [spec(s, method) for s in range(3) for method in ("er", "cope")][:5]
     alone = runner.run_all(specs, tmp_path / "alone")
-    together = runner.run_all(specs, tmp_path / "together", at_once=3)
+    together = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1)
     assert [result(r) for r in together] == [result(r) for r in alone]
     assert max(r["at_once"] for r in together) == 3
     assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
@@ -329,7 +329,7 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
     specs = [spec(0, "er"), spec(1, "er", options={"lr": 1e30}), spec(2, "er")]
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
-        runner.run_all(specs, tmp_path, at_once=3)
+        runner.run_all(specs, tmp_path, jobs=3, processes=1)
     assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
 
 
@@ -353,7 +353,7 @@ def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "_evaluate", evaluate)
     progress = Progress(quiet=True)
     monkeypatch.setattr(progress, "say", lines.append)
-    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, at_once=4, progress=progress)
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, processes=1, progress=progress)
     assert [r["seed"] for r in found] == [0, 1, 2, 3]
     assert "the device's memory is full: going on with 2 runs at once" in lines
 

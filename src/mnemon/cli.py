@@ -81,6 +81,20 @@ def _run_command() -> Callable[..., None]:
             arg(help="mlp, resnet18 or auto", metavar="NAME", help_behavior_hint="(default: the dataset's own)"),
         ] = None,
         device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+        jobs: Annotated[
+            int | None,
+            arg(
+                help="runs side by side: on a GPU in one process, on a CPU in as many processes",
+                metavar="N",
+                help_behavior_hint="(default: 16 on a GPU, one per core on a CPU)",
+            ),
+        ] = None,
+        precision: Annotated[
+            str, arg(help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)")
+        ] = "tf32",
+        deterministic: Annotated[
+            bool, arg(help="the same bits at each repetition, whatever runs beside; slower, see --precision fp32")
+        ] = False,
         out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
             "out/runs"
         ),
@@ -110,7 +124,16 @@ def _run_command() -> Callable[..., None]:
         specs = [
             Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in _seeds(seeds)
         ]
-        found = run_all(specs, out, device=device, checkpoint_every=checkpoint_every, progress=Progress(quiet=quiet))
+        found = run_all(
+            specs,
+            out,
+            device=device,
+            jobs=jobs,
+            precision=precision,
+            deterministic=deterministic,
+            checkpoint_every=checkpoint_every,
+            progress=Progress(quiet=quiet),
+        )
         _print_results(found)
         print(f"records: {out / 'records.jsonl'}")
 

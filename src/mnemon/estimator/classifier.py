@@ -20,7 +20,7 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
 from mnemon.estimator.model import GAUSSIAN, Frozen, Model
-from mnemon.experiments.runner import choose_device
+from mnemon.experiments.engine import choose_device
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs

@@ -21,7 +21,7 @@ from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
 from mnemon.estimator.model import MAX_CLASSES, Model
-from mnemon.experiments.runner import choose_device
+from mnemon.experiments.engine import choose_device
 from mnemon.learning import methods
 from mnemon.learning.build import choose
 from mnemon.learning.labels import LabelTable

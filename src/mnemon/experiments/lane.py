@@ -20,6 +20,7 @@ import mnemon
 from mnemon import checkpoint, files
 from mnemon.errors import MnemonError
 from mnemon.experiments import metrics, records
+from mnemon.experiments.engine import Engine
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run
@@ -85,12 +86,12 @@ class Lane:
         checkpoint.save(self.folder, going.position * 2 + len(going.rows), tensors, values)
         self.next_save = time.monotonic() + self.every
 
-    def finish(self, spec: Spec, device: str, precision: str, beside: int) -> list[Record]:
+    def finish(self, spec: Spec, engine: Engine, beside: int) -> list[Record]:
         """Write the records of the finished run, then drop its checkpoints."""
         going = self.going
         assert going is not None
         with threads(going):
-            made = make_records(going, spec, device, precision, self.key, beside)
+            made = make_records(going, spec, engine, self.key, beside)
         try:
             _write_details(self.out / "details" / f"{self.key}.json", going)
             records.append(self.out, made)
@@ -125,10 +126,8 @@ def threads(going: Run) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def make_records(
-    going: Run, spec: Spec, device: str, precision: str = "tf32", key: str | None = None, beside: int = 1
-) -> list[Record]:
-    """One record for each classifier of a finished run; `beside`: runs the process had in hand at once."""
+def make_records(going: Run, spec: Spec, engine: Engine, key: str | None = None, beside: int = 1) -> list[Record]:
+    """One record for each classifier of a finished run; `beside`: runs that were under way at once."""
     choice, task = going.choice, going.task
     options = choice.options()
     labels, counts = np.unique(task.y[task.stream.indices], return_counts=True)
@@ -175,9 +174,10 @@ def make_records(
                     "parameters": going.learner.parameter_count(),
                 },
                 "seconds": {name: round(seconds, 3) for name, seconds in going.seconds.items()},
-                "device": device,
+                "device": engine.name,
                 "threads": torch.get_num_threads(),
-                "precision": "fp32" if device == "cpu" else precision,
+                "precision": engine.exact,
+                "deterministic": engine.deterministic,
                 "at_once": beside,
                 "versions": {
                     "mnemon": mnemon.__version__,
@@ -186,7 +186,7 @@ def make_records(
                     "numpy": np.__version__,
                 },
                 "data": task.data,
-                "run": key or spec.key(choice, task.name, task.data["checksum"], device),
+                "run": key or spec.key(choice, task.name, task.data["checksum"], engine),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from mnemon import __version__
 from mnemon.experiments.records import Record
-from mnemon.experiments.spec import Spec
+
+
+class Speed(ProgressColumn):
+    """Steps per second, of the lines that count steps."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed if task.fields.get("timed") else None
+        return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
 def bars(console: Console) -> Bars:
@@ -20,6 +29,7 @@ def bars(console: Console) -> Bars:
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
+        Speed(),
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
         console=console,
@@ -30,11 +40,16 @@ def bars(console: Console) -> Bars:
 
 
 class Progress:
-    """Bars on a terminal; elsewhere one line for each finished run. All of it on stderr, so stdout stays the result."""
+    """Bars on a terminal; elsewhere one line for each finished run. All of it on stderr, so stdout stays the result.
+
+    Several threads may tell it at once.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
         self.bars = bars(self.console)
+        self.lock = threading.Lock()
+        self.ended: set[int] = set()  # numbers of the runs that are done
         self.waited = False
         self.runs: TaskID | None = None
         self.steps: TaskID | None = None
@@ -48,21 +63,23 @@ class Progress:
         with self.bars:
             self.number = runs
             self.runs = self.bars.add_task("runs", total=runs, note="")
-            self.steps = self.bars.add_task("steps", total=None, note="", visible=False)
+            self.steps = self.bars.add_task("steps", total=None, note="", visible=False, timed=True)
             yield
 
-    def start(self, key: str, spec: Spec, position: int, total: int) -> None:
-        self.lengths[key], self.places[key] = total, position
-        if self.steps is not None:
-            expected = sum(self.lengths.values()) * self.number // len(self.lengths)  # the others are as long
-            self.bars.update(self.steps, total=expected, visible=True)
+    def start(self, key: str, name: str, position: int, total: int) -> None:
+        with self.lock:
+            self.lengths[key], self.places[key] = total, position
+            if self.steps is not None:
+                expected = sum(self.lengths.values()) * self.number // len(self.lengths)  # the others are as long
+                self.bars.update(self.steps, total=expected, visible=True)
         if position:
-            self.say(f"{spec.method} on {spec.stream}, seed {spec.seed}: going on at step {position} of {total}")
+            self.say(f"{name}: going on at step {position} of {total}")
 
     def step(self, key: str, position: int) -> None:
         if self.steps is not None and not self.bars.disable:
-            self.places[key] = position
-            self.bars.update(self.steps, completed=self.made + sum(self.places.values()))
+            with self.lock:
+                self.places[key] = position
+                self.bars.update(self.steps, completed=self.made + sum(self.places.values()))
 
     def accuracy(self, by_classifier: dict[str, list[float | None]]) -> None:
         """The running accuracy: the mean over the tasks learned so far."""
@@ -74,12 +91,10 @@ class Progress:
             notes.append(f"{name} {sum(known) / len(known):.1f} %")
         self.bars.update(self.steps, note="accuracy so far: " + ", ".join(notes))
 
-    def finished(self, key: str, records: list[Record], *, already: bool) -> None:
-        """A run is done; no records: it diverged."""
-        self.places.pop(key, None)
-        if key not in self.lengths:
-            self.number -= 1  # found, not made
-        self.made += self.lengths.get(key, 0)
+    def finished(self, number: int, key: str, records: list[Record], *, already: bool = False) -> None:
+        """A run is done; `already`: before this command."""
+        if not self._end(number, key):
+            return
         for r in records:
             took = f"{sum(r['seconds'].values()):.1f} s"
             if already:
@@ -90,8 +105,24 @@ class Progress:
                 f"{r['method']} + {r['classifier']} on {r['stream']}, seed {r['seed']}: "
                 f"accuracy {r['average_accuracy']:.2f}{forgetting} ({took})"
             )
-        if self.runs is not None:
-            self.bars.advance(self.runs)
+
+    def diverged(self, number: int, key: str, name: str, why: str) -> None:
+        if self._end(number, key):
+            self.say(name + why)
+
+    def _end(self, number: int, key: str) -> bool:
+        """Count a run that ended, once; False if that was done already."""
+        with self.lock:
+            if number in self.ended:
+                return False
+            self.ended.add(number)
+            self.places.pop(key, None)
+            if key not in self.lengths:
+                self.number -= 1  # found, not made
+            self.made += self.lengths.get(key, 0)
+            if self.runs is not None:
+                self.bars.advance(self.runs)
+        return True
 
     def wait(self, runs: int) -> None:
         if not self.waited:

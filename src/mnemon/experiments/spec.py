@@ -10,6 +10,7 @@ from typing import Any
 from mnemon import draws
 from mnemon.errors import unknown
 from mnemon.experiments import protocol
+from mnemon.experiments.engine import Engine
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import method as method_named
@@ -48,7 +49,7 @@ class Spec:
             given = {"memory_size": name.rules.memory} | given
         return choose(self.method, self.loss, self.classifiers, given)
 
-    def key(self, choice: Choice, stream: str, data_checksum: str, device: str, precision: str = "tf32") -> str:
+    def key(self, choice: Choice, stream: str, data_checksum: str, engine: Engine) -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
         identity: dict[str, Any] = {
             "method": self.method,
@@ -59,10 +60,8 @@ class Spec:
             "order": self.order,
             "options": choice.options(),
             "data": data_checksum,
-            "device": device,
+            **engine.identity(),
         }
-        if precision != "tf32" and device != "cpu":
-            identity["precision"] = precision
         if self.backbone is not None:
             identity["backbone"] = self.backbone
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

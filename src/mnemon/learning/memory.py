@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -131,10 +130,10 @@ def balanced_order(y: Tensor, keys: Tensor) -> Tensor:
     of the gaps of its class up to it, and the rows are drawn in the order of their times.
     """
     order, y_sorted, first = _by_class(y, keys[0])
-    gap = -torch.log1p(-keys[1])
+    gap = (-torch.log1p(-keys[1]) * 2**40).long()  # whole numbers: their sums are the same on every device
     sums = gap.cumsum(0)
     times = sums - (sums - gap)[first]
-    times = times.masked_fill(y_sorted == NOBODY, math.inf)
+    times = times.masked_fill(y_sorted == NOBODY, torch.iinfo(torch.int64).max)
     return order[times.argsort(stable=True)]
 
 

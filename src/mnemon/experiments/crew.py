@@ -1,0 +1,90 @@
+"""Worker processes beside this one, for a machine without a GPU: they make runs of the same folder.
+
+The folder is all they share: which runs are taken, done or open is settled there (work.py), as between strangers. A worker
+(worker.py) is told what to do in one JSON line on its stdin, and tells what it does in JSON lines on its stdout, for the
+progress bars alone. When its stdin ends, it saves and stops: no worker outlives its parent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from types import TracebackType
+from typing import IO
+
+from mnemon.experiments.work import Work
+
+PATIENCE = 60.0  # seconds a worker has to save its runs
+
+
+class Crew:
+    """Within, `hands` workers share the work, each with so many threads; afterwards all of them have ended."""
+
+    def __init__(self, hands: int, work: Work, threads: int) -> None:
+        self.hands, self.work = hands, work
+        self.job = {
+            "specs": [dataclasses.asdict(spec) for spec in work.specs],
+            "out": str(work.out),
+            "device": str(work.engine.device),
+            "precision": work.engine.precision,
+            "deterministic": work.engine.deterministic,
+            "every": work.every,
+            "processes": work.processes,
+            "threads": threads,
+        }
+        self.members: list[tuple[subprocess.Popen[str], IO[str], threading.Thread]] = []
+
+    def __enter__(self) -> Crew:
+        environment = os.environ | {"OMP_NUM_THREADS": str(self.job["threads"])}
+        for _ in range(self.hands):
+            words = tempfile.TemporaryFile("w+")  # as long as the worker lives
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mnemon.experiments.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=words,
+                text=True,
+                env=environment,
+            )
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(self.job) + "\n")
+            process.stdin.flush()
+            reader = threading.Thread(target=self._listen, args=(process, words), daemon=True)
+            reader.start()
+            self.members.append((process, words, reader))
+        return self
+
+    def _listen(self, process: subprocess.Popen[str], words: IO[str]) -> None:
+        """Pass on what a worker tells. One that breaks is named and left behind: its runs are as good as not taken."""
+        assert process.stdout is not None
+        show = self.work.show
+        for line in process.stdout:
+            what, arguments = json.loads(line)
+            if what == "diverged":
+                self.work.diverged[arguments[0]] = arguments[-1]
+            getattr(show, what)(*arguments)
+        if process.wait() > 0 and process.returncode < 128:  # not stopped by a signal
+            words.seek(0)
+            last = (words.read().strip().splitlines() or ["no word"])[-1]
+            show.say(f"a worker process ended early ({last}); the others go on without it")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process, _, _ in self.members:
+            process.terminate()  # one that still works saves first
+        for process, words, reader in self.members:
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            reader.join()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for pipe in (process.stdin, process.stdout, words):
+                pipe.close()

@@ -1,0 +1,84 @@
+"""Where and how exactly runs are computed: the device, the precision of its products, deterministic kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from mnemon.errors import MnemonError, unknown
+
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+class Engine(NamedTuple):
+    """A device and how it computes; runs are made within `in_use`."""
+
+    device: torch.device
+    precision: str = "tf32"
+    deterministic: bool = False
+
+    @property
+    def name(self) -> str:
+        """The device as records name it."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+
+    @property
+    def exact(self) -> str:
+        """The precision as records name it: a CPU has but one."""
+        return self.precision if self.device.type == "cuda" else "fp32"
+
+    def identity(self) -> dict[str, Any]:
+        """What tells runs apart: the device, and how it computes where that is not the default."""
+        found: dict[str, Any] = {"device": self.name}
+        if self.precision != "tf32" and self.device.type != "cpu":
+            found["precision"] = self.precision
+        return found | ({"deterministic": True} if self.deterministic else {})
+
+    def check(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+        if self.precision == "bf16" and self.device.type == "cpu":
+            raise MnemonError("bf16 is for GPUs; on a CPU it would be slower.")
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within, torch's switches are set: tf32 takes 19 bits into products and convolutions, bf16 16 in the backbone."""
+        tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        exact = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
+        if self.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.deterministic = True
+            # Nothing here reads what it has not written.
+            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
+            torch.use_deterministic_algorithms(exact[0])
+            torch.backends.cudnn.deterministic = exact[1]
+            torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
+
+
+@lru_cache
+def choose_device(name: str) -> torch.device:
+    """auto: the GPU where there is one."""
+    # As many queues to the device as it has, lest runs side by side share one; read when CUDA starts. 8 by default.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        if name.split(":")[0] not in ("cpu", "cuda", "mps"):
+            raise RuntimeError
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise MnemonError(f"the device {name!r} is not there; use cpu, cuda or auto.") from None
+    return device

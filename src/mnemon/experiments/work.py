@@ -1,0 +1,166 @@
+"""The runs a process works on in a folder: taken in hand, given their turns, ended; those in other hands are left alone."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from mnemon.errors import Diverged, MnemonError
+from mnemon.experiments import protocol, records
+from mnemon.experiments.engine import Engine
+from mnemon.experiments.lane import Lane
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.records import Record
+from mnemon.experiments.run import Run, Task, dataset_checksum, named_task
+from mnemon.experiments.signals import Stopped
+from mnemon.experiments.spec import Spec
+from mnemon.learning.build import Choice
+
+
+class Work:
+    """Specs to be made in a folder, and how far they are."""
+
+    def __init__(
+        self, specs: Sequence[Spec], out: Path, engine: Engine, every: float, show: Progress, processes: int = 1
+    ) -> None:
+        self.specs, self.out, self.engine, self.every, self.show = specs, out, engine, every, show
+        self.processes = processes  # that work on this folder, this one included
+        self.choices = [spec.choice() for spec in specs]
+        self.names = [str(protocol.parse(spec.stream)) for spec in specs]
+        self.keys = [
+            spec.key(choice, name, dataset_checksum(name, engine.device), engine)
+            for spec, choice, name in zip(specs, self.choices, self.names, strict=True)
+        ]
+        self.waiting = deque(range(len(specs)))
+        self.lanes: deque[Lane] = deque()
+        self.results: dict[int, list[Record]] = {}
+        self.diverged: dict[int, str] = {}  # those of other processes too, if somebody adds them
+
+    def take_finished(self) -> int:
+        """Take the records that are there already. Returns how many runs are left."""
+        there = records.read(self.out)
+        for i in range(len(self.specs)):
+            if found := self._finished(i, there):
+                self._done(i, found, already=True)
+        self.waiting = deque(i for i in self.waiting if i not in self.results)
+        return len(self.waiting)
+
+    def run(self, at_once: int, stop: Callable[[], int], *, wait: bool = True) -> None:
+        """Keep `at_once` runs under way until all are done; each in turn gets its next steps.
+
+        Runs that are in other hands are waited for, unless told not to.
+        """
+        try:
+            while self.waiting or self.lanes:
+                there = records.read(self.out) if self.waiting and len(self.lanes) < at_once else []
+                for _ in range(len(self.waiting)):
+                    if len(self.lanes) < at_once and not stop():
+                        at_once = self._begin(self.waiting.popleft(), there, at_once)
+                if stop():
+                    self._stop(stop)
+                if self.lanes:
+                    at_once = self._go_on(self.lanes.popleft(), at_once, stop)
+                elif self.waiting:
+                    if not wait:
+                        return
+                    if self.processes == 1:
+                        self.show.wait(len(self.waiting))
+                    time.sleep(0.1)
+        finally:
+            for lane in self.lanes:
+                lane.close()
+
+    def _begin(self, i: int, there: list[Record], at_once: int) -> int:
+        """Take run i in hand, unless it is done or another process has it. Returns how many there may be from now on."""
+        if i in self.diverged:
+            return at_once
+        if found := self._finished(i, there):
+            self._done(i, found)
+            return at_once
+        spec, choice, key = self.specs[i], self.choices[i], self.keys[i]
+        lane = Lane.take(i, key, [c.name for c in choice.classifiers], self.out, self.every)
+        if lane is None:
+            self.waiting.append(i)
+            return at_once
+        self.lanes.append(lane)
+        if found := self._finished(i, records.read(self.out)):  # another process may have done it in between
+            lane.clear()
+            self._drop(lane)
+            self._done(i, found)
+            return at_once
+        try:
+            going = Run(
+                choice,
+                make_task(spec, choice, self.engine.device),
+                seed=spec.seed,
+                device=self.engine.device,
+                bf16=self.engine.precision == "bf16",
+            )
+            position = lane.start(going, self.show.say)
+        except torch.OutOfMemoryError:
+            return self._no_room(lane)
+        self.show.start(key, f"{spec.method} on {spec.stream}, seed {spec.seed}", position, len(going.batches))
+        return at_once
+
+    def _go_on(self, lane: Lane, at_once: int, stop: Callable[[], int]) -> int:
+        i = lane.number
+        spec = self.specs[i]
+        self.lanes.append(lane)
+        try:
+            if lane.go_on(self.show, stop):
+                made = lane.finish(spec, self.engine, max(len(self.lanes), self.processes))
+                self._drop(lane)
+                self._done(i, made)
+        except Diverged as error:  # it ends alone, the others go on
+            self.diverged[i] = f"seed {spec.seed}: {error}"
+            self.show.diverged(i, lane.key, f"{spec.method} on {spec.stream}, ", self.diverged[i])
+            self._drop(lane)
+        except torch.OutOfMemoryError:
+            return self._no_room(lane)
+        return at_once
+
+    def _no_room(self, lane: Lane) -> int:
+        """The device is full: one run fewer from now on. This one starts again later, from its last checkpoint."""
+        self._drop(lane)
+        torch.cuda.empty_cache()
+        if not self.lanes:
+            raise MnemonError(
+                f"not even one run of {self.specs[lane.number].method} fits into the memory of the device."
+            )
+        self.show.say(f"the device's memory is full: going on with {len(self.lanes)} runs at once")
+        self.waiting.appendleft(lane.number)
+        return len(self.lanes)
+
+    def _stop(self, stop: Callable[[], int]) -> None:
+        for lane in self.lanes:
+            assert lane.going is not None
+            if lane.going.launched is not None:
+                lane.going.settle()
+            lane.save()
+        raise Stopped(stop())
+
+    def _drop(self, lane: Lane) -> None:
+        self.lanes.remove(lane)
+        lane.close()
+
+    def _done(self, i: int, found: list[Record], *, already: bool = False) -> None:
+        self.results[i] = found
+        self.show.finished(i, self.keys[i], found, already=already)
+
+    def _finished(self, i: int, there: list[Record]) -> list[Record] | None:
+        """The records of run i if all of its classifiers are there."""
+        names = [c.name for c in self.choices[i].classifiers]
+        found = {r["classifier"]: r for r in there if r["run"] == self.keys[i]}
+        return [found[name] for name in names] if found.keys() >= set(names) else None
+
+
+def make_task(spec: Spec, choice: Choice, device: torch.device) -> Task:
+    task = named_task(
+        spec.stream, spec.seed, epochs=choice.method.epochs, split=spec.split, order=spec.order, device=device
+    )
+    return task if spec.backbone is None else replace(task, backbone=spec.backbone)

@@ -1,0 +1,149 @@
+"""Worker processes share the runs of a command: the same records, nobody left behind, nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from mnemon import MnemonError
+from mnemon.experiments import records, runner
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.spec import Spec
+
+COMMAND = [sys.executable, "-m", "mnemon", "run", "--stream", "split-digits", "--device", "cpu", "--jobs", "2"]
+
+
+def specs(count, method="hybrid", **more):
+    return [Spec(method, "split-digits", seed, **more) for seed in range(count)]
+
+
+def result(record):
+    return {k: v for k, v in record.items() if k not in ("seconds", "finished", "at_once")}
+
+
+def children(process):
+    """Of a process, all of their numbers."""
+    try:
+        with open(f"/proc/{process}/task/{process}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def alive(number):
+    try:
+        with open(f"/proc/{number}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+class Heard(Progress):
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+def test_two_processes_make_the_runs_one_would_make(tmp_path):
+    alone = runner.run_all(specs(12), tmp_path / "alone", jobs=1)
+    heard = Heard()
+    together = runner.run_all(specs(12), tmp_path / "together", jobs=2, progress=heard)
+    assert [result(r) for r in together] == [result(r) for r in alone]
+    assert {r["at_once"] for r in together} == {2}
+    assert sorted(line.split(":")[0] for line in heard.lines) == sorted(
+        f"hybrid + ncm on split-digits, seed {s}" for s in range(12)
+    )
+    assert heard.made == sum(heard.lengths.values())  # the bar over steps is full
+    assert children(os.getpid()) == []
+    assert torch.get_num_threads() == 1
+
+
+def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path):
+    asked = [Spec("er", "split-digits", s, options={"lr": 1e30} if s % 2 else {}) for s in range(10)]
+    asked[0] = Spec("gss", "split-digits", 0)  # takes as long as the worker needs to start and make the others
+    heard = Heard()
+    with pytest.raises(MnemonError, match=r"5 of 10 runs diverged and have no record .* the first with seed 1"):
+        runner.run_all(asked, tmp_path, jobs=2, progress=heard)
+    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2, 4, 6, 8]
+    assert len(heard.lines) == 10
+    assert heard.lines[-1].startswith("gss")
+
+
+def test_a_worker_that_dies_is_left_behind(tmp_path):
+    """Its runs are made by the others, from their checkpoints."""
+    process = subprocess.Popen(
+        [*COMMAND, "--method", "hybrid", "--seeds", "12", "--out", str(tmp_path), "--checkpoint-every", "0.05"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: len(list(tmp_path.glob("checkpoints/*/"))) == 2)  # the worker has a run in hand
+    (worker,) = children(process.pid)
+    os.kill(worker, signal.SIGKILL)
+    assert process.wait(120) == 0
+    assert sorted(r["seed"] for r in records.read(tmp_path)) == list(range(12))
+
+
+def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch):
+    broken = tmp_path / "broken" / "mnemon" / "experiments"
+    broken.mkdir(parents=True)
+    for folder in (broken, broken.parent):
+        (folder / "__init__.py").touch()
+    (broken / "worker.py").write_text("raise SystemExit('no such thing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    heard = Heard()
+    found = runner.run_all(specs(15), tmp_path / "out", jobs=2, progress=heard)
+    assert len(found) == 15
+    assert "a worker process ended early (no such thing); the others go on without it" in heard.lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_stopped_takes_its_workers_along(tmp_path, number):
+    command = [*COMMAND, "--method", "hybrid", "--seeds", "10", "--out", str(tmp_path), "--checkpoint-every", "0.05"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(list(tmp_path.glob("checkpoints/*/"))) == 2)
+    (worker,) = children(process.pid)
+    process.send_signal(number)
+    assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
+    wait_for(lambda: not alive(worker))
+    assert len(records.read(tmp_path)) < 10
+    subprocess.run(command, check=True, capture_output=True)
+    expected = runner.run_all(specs(10), tmp_path / "undisturbed", jobs=1)
+    found = sorted(records.read(tmp_path), key=lambda r: r["seed"])
+    assert [result(r) for r in found] == [result(r) for r in expected]
+    assert not list(tmp_path.glob("checkpoints/*/*"))
+
+
+def test_jobs_and_precision_are_checked_first(tmp_path):
+    for more, sentence in (
+        ({"jobs": 0}, "jobs is a number of runs, 1 or more, not 0"),
+        ({"precision": "fp8"}, "unknown precision 'fp8'"),
+        ({"precision": "bf16", "device": "cpu"}, "bf16 is for GPUs"),
+    ):
+        with pytest.raises(MnemonError, match=sentence):
+            runner.run_all(specs(1), tmp_path / "out", **more)
+    assert not (tmp_path / "out").exists()
+
+
+def test_deterministic_runs_are_runs_of_their_own(tmp_path):
+    """Another name, the same numbers (on a CPU with one thread), and torch's switches are as before."""
+    usual, exact = (runner.run_all(specs(1), tmp_path, deterministic=d)[0] for d in (False, True))
+    assert usual["run"] != exact["run"]
+    assert (usual["deterministic"], exact["deterministic"]) == (False, True)
+    assert usual["accuracy_matrix"] == exact["accuracy_matrix"]
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert json.loads((tmp_path / "details" / f"{exact['run']}.json").read_text())
