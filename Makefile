@@ -21,7 +21,7 @@ test-slow: .venv/.dev
 	$(BIN)/pytest -n auto -m slow
 
 bench: .venv/.dev
-	$(BIN)/python benchmarks/step.py
+	$(BIN)/mnemon bench --out out/bench
 	$(BIN)/python benchmarks/long_stream.py
 	$(BIN)/python benchmarks/estimator.py
 

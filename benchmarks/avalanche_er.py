@@ -10,6 +10,7 @@ ReplayPlugin over a ReservoirSamplingBuffer, no metrics and no loggers. Same bat
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from typing import Any
 
@@ -18,10 +19,12 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from common import header, options, quartiles, write
-from eager import describe, inputs, mlp, seed_all
+from common import describe, header, options, quartiles, write
+from mnemon.bench.eager import mlp
+from mnemon.bench.training import Ours
+from mnemon.bench.training import network_input as inputs
 from mnemon.experiments.run import Run, Task, named_task
-from step import CPU, Ours, seconds
+from mnemon.experiments.spec import Spec
 
 try:
     from avalanche.benchmarks import benchmark_from_datasets
@@ -39,7 +42,8 @@ class Avalanche:
     """Avalanche on the batches of `run`."""
 
     def __init__(self, run: Run, seed: int) -> None:
-        seed_all(seed)
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
         x, y = inputs(run.task, run.task.x), torch.from_numpy(run.task.y)
         tasks = []
         for rows in np.split(run.batches, run.ends[:-1]):
@@ -48,7 +52,7 @@ class Avalanche:
             tasks.append(AvalancheDataset([samples], data_attributes=[targets]))
         bench = benchmark_from_datasets(train=tasks)
         self.stream = iter(split_online_stream(bench.train_stream, experience_size=10, shuffle=False))
-        self.model = nn.Sequential(mlp(), nn.Linear(400, 10))
+        self.model = nn.Sequential(mlp(784), nn.Linear(400, 10))
         values = run.choice.options()
         memory = values["memory_size"]
         replay = ReplayPlugin(memory, batch_size_mem=10, storage_policy=ReservoirSamplingBuffer(max_size=memory))
@@ -61,13 +65,13 @@ class Avalanche:
             plugins=[replay],
             evaluator=EvaluationPlugin(),
         )
-        self.steps = 0
+        self.made = 0
 
-    def block(self, steps: int) -> None:
-        for _ in range(steps):
+    def steps(self, count: int) -> None:
+        for _ in range(count):
             self.strategy.train(next(self.stream))
-        self.steps += steps
-        assert self.strategy.clock.train_iterations == self.steps, "one experience of ten samples is one SGD step"
+        self.made += count
+        assert self.strategy.clock.train_iterations == self.made, "one experience of ten samples is one SGD step"
 
     @torch.no_grad()
     def accuracy(self, task: Task) -> float:
@@ -86,19 +90,23 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     warnings.showwarning = lambda *_, **__: None  # one at each step of Avalanche; printing them would be timed
     header()
-    task = named_task("split-mnist", args.seed, epochs=0, device=CPU)
+    cpu = torch.device("cpu")
+    task = named_task("split-mnist", args.seed, epochs=0, device=cpu)
     times: dict[str, list[float]] = {"mnemon": [], "avalanche": []}
     accuracies = []
     for number in range(args.rounds):
         if number % 5 == 0:
-            ours = Ours("er", "split-mnist", task, args.seed + number)
-            theirs = Avalanche(ours.run, args.seed + number)
+            seed = args.seed + number
+            run = Run(Spec("er", "split-mnist", seed).choice(), task, seed=seed, device=cpu)
+            ours, theirs = Ours([run]), Avalanche(run, seed)
         pair: list[tuple[str, Any]] = [("mnemon", ours), ("avalanche", theirs)]
         for name, what in pair if number % 2 else reversed(pair):
-            times[name].append(10 * seconds(what.block, 100))
+            start = time.perf_counter()
+            what.steps(100)
+            times[name].append(10 * (time.perf_counter() - start))
         if number % 5 == 4:
             accuracies.append(theirs.accuracy(task))
-    values = ours.run.choice.options()
+    values = run.choice.options()
     low, middle, high = quartiles([a / m for a, m in zip(times["avalanche"], times["mnemon"], strict=True)])
     print(f"ER, Split MNIST, batch 10 + replay 10, {args.rounds} rounds of 100 steps each, {describe(values)}")
     print(f"mnemon {np.median(times['mnemon']):.3f} ms   Avalanche {np.median(times['avalanche']):.3f} ms a step")

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 import mnemon
-from common import header, options, quartiles, resident_mib, write
+from common import header, options, quartiles, write
+from mnemon.bench.machine import resident_mib
 
 CHUNK = 100
 

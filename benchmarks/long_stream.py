@@ -21,7 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common import header, options, quartiles, resident_mib, write
+from common import header, options, quartiles, write
+from mnemon.bench.machine import resident_mib
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
 

@@ -24,7 +24,8 @@ import torch
 from numpy.typing import NDArray
 
 import mnemon
-from common import header, machine
+from common import header
+from mnemon.bench.machine import machine
 
 CURVE = 20  # times the curve is measured over the stream
 CURVE_SAMPLES = 2000  # test samples it is measured on; the final accuracy is on all of them

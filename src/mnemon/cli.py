@@ -273,6 +273,64 @@ def data_check(name: Positional[Annotated[str, arg(help="the dataset")]]) -> Non
     print(f"{name}: {data.check(name)}")
 
 
+def bench(
+    methods: Annotated[
+        str | None,
+        arg(
+            help="with commas; `mnemon list methods`",
+            metavar="NAMES",
+            help_behavior_hint="(default: er,hybrid on a CPU, all on a GPU)",
+        ),
+    ] = None,
+    nets: Annotated[str, arg(help="mlp (shapes of Split MNIST), resnet18 (of Split CIFAR-10)")] = "mlp,resnet18",
+    runs: Annotated[str, arg(help="how many runs of ours side by side, with commas")] = "1,15,60",
+    rounds: Annotated[int, arg(help="how often each is timed, in turn; medians count")] = 7,
+    steps: Annotated[
+        int | None,
+        arg(help="steps of each run in a round", metavar="N", help_behavior_hint="(default: by network and device)"),
+    ] = None,
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+    precision: Annotated[str, arg(help="of our runs on a GPU: tf32, fp32 or bf16")] = "tf32",
+    out: Annotated[Path, arg(help="folder for bench.json, bench.png and bench.svg")] = Path("out/bench"),
+    quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+) -> None:
+    """Measure speed: the plain PyTorch loop, one run of ours, many runs of ours, in turn; also inference and start-up.
+
+    The images are random, in the shapes of the paper's streams: nothing has to be there. Times on a busy machine mean
+    little on their own; the ratios, taken round by round, do.
+    """
+    from mnemon.bench import bench as room  # the module
+    from mnemon.experiments.engine import Engine, choose_device
+    from mnemon.learning.methods import methods as known
+
+    try:
+        many = [int(word) for word in runs.split(",")]
+    except ValueError:
+        raise MnemonError(f"runs are numbers with commas (1,15,60), not {runs!r}.") from None
+    where = choose_device(device)
+    chosen = methods.split(",") if methods else ["er", "hybrid"] if where.type == "cpu" else list(known())
+    console = Console(stderr=True, quiet=quiet, highlight=False)
+    record = room.bench(
+        out,
+        Engine(where, precision),
+        nets=nets.split(","),
+        methods=chosen,
+        runs=many,
+        rounds=rounds,
+        steps=steps,
+        say=lambda line: console.print(line, markup=False),
+    )
+    about = record["machine"]
+    print(
+        f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}, {record['precision']}\n"
+    )
+    head, rows = room.lines(record)
+    _table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
+    _table("inference: a pass over test images, the memory full", *room.inference_lines(record), right=2)
+    _table("start-up", ("what", "seconds"), [(k, f"{v:.2f}") for k, v in record["startup_seconds"].items()], right=1)
+    print(f"record: {out / 'bench.json'}, picture: {out / 'bench.png'}")
+
+
 _OWN = "(for a new model: {})"
 
 
@@ -473,6 +531,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "predict": predict,
     "evaluate": evaluate,
     "export": export,
+    "bench": bench,
     "data list": data_list,
     "data get": data_get,
     "data import": data_import,

@@ -1,0 +1,110 @@
+"""`mnemon bench`: everything is measured in one process and one run; a table, a JSON record and a picture come out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mnemon import files
+from mnemon.bench import inference, startup, training
+from mnemon.bench.machine import machine
+from mnemon.bench.shapes import NETS
+from mnemon.errors import MnemonError, unknown
+from mnemon.experiments.engine import Engine
+from mnemon.learning.methods import methods as known_methods
+
+STEPS = {("mlp", "cpu"): 50, ("resnet18", "cpu"): 4, ("mlp", "cuda"): 200, ("resnet18", "cuda"): 100}  # in a round
+IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 1_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}
+
+
+def bench(
+    out: Path,
+    engine: Engine,
+    *,
+    nets: list[str],
+    methods: list[str],
+    runs: list[int],
+    rounds: int,
+    steps: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Measure, write OUT/bench.json, OUT/bench.png and OUT/bench.svg, and return the record."""
+    engine.check()
+    for net in nets:
+        if net not in NETS:
+            raise unknown("network", net, NETS)
+    for method in methods:
+        if method not in known_methods():
+            raise unknown("method", method, known_methods())
+    if rounds < 1 or (steps is not None and steps < 1) or min(runs, default=0) < 1:
+        raise MnemonError("runs, rounds and steps are numbers from 1 on.")
+    kind = engine.device.type
+    steps_learned: list[dict[str, Any]] = []
+    passes: list[dict[str, Any]] = []
+    with engine.in_use():
+        for net in nets:
+            for method in methods:
+                say(f"{net}, {method}: training …")
+                found = training.measure(
+                    net,
+                    method,
+                    engine,
+                    many=runs,
+                    rounds=rounds,
+                    steps=steps or STEPS[net, kind],
+                    full=kind == "cuda" or net == "mlp",
+                )
+                steps_learned.append(found)
+            say(f"{net}: inference …")
+            passes.append(inference.measure(net, engine, rounds=rounds, images=IMAGES[net, kind]))
+        say("start-up …")
+        started = startup.measure(rounds)
+    record = {
+        "benchmark": "bench",
+        "machine": machine(),
+        "device": engine.name,
+        "precision": engine.exact,
+        "deterministic": engine.deterministic,
+        "rounds": rounds,
+        "training": steps_learned,
+        "inference": passes,
+        "startup_seconds": started,
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        files.write(out / "bench.json", (json.dumps(record, indent=1) + "\n").encode())
+    except OSError as error:
+        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
+    from mnemon.bench.picture import draw
+
+    draw(record, out)
+    return record
+
+
+def lines(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The table of training: head and rows. Steps per second of all runs, and how many times the eager loop's."""
+    names = list(dict.fromkeys(name for found in record["training"] for name in found["ms_per_run_step"]))
+    rows = []
+    for found in record["training"]:
+        row = [found["net"], found["method"], found["baseline"]]
+        for name in names:
+            ms = found["ms_per_run_step"].get(name)
+            if ms is None:
+                row.append("-")
+                continue
+            times, low, high = found["times_eager"][name]
+            text = f"{1e3 / ms:,.0f}"
+            row.append(text if name == found["fastest_eager"] else f"{text} ({times:.2f}×: {low:.2f} … {high:.2f})")
+        rows.append(row)
+    return ["net", "method", "compared with", *names], rows
+
+
+def inference_lines(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [found["net"], name, f"{found['images']:,}", f"{seconds:.3f}", f"{found['times_softmax'][name][0]:.3f}×"]
+        for found in record["inference"]
+        for name, seconds in found["seconds"].items()
+    ]
+    return ["net", "classifier", "images", "seconds", "softmax"], rows

@@ -1,0 +1,57 @@
+"""A pass over the test images: the softmax head, the nearest class mean, and the mean kept from an unchanged model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mnemon.bench import contest
+from mnemon.bench.shapes import make_run, make_task
+from mnemon.experiments.engine import Engine
+from mnemon.learning.classifiers import CLASSIFIERS
+
+
+def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, Any]:
+    """Seconds for `images` test images, the memory full; ratios to softmax."""
+    task = make_task(net, engine.device)
+    run = make_run(net, "er", 0, task, engine.device, bf16=engine.precision == "bf16")
+    learner = run.learner
+    batch = run.choice.method.batch_size
+    learner.learn(task.x, run.y, run.batches[: learner.memory.size // batch if engine.device.type == "cuda" else 2])
+    # What fills the memory does not matter here, only that it is full.
+    learner.memory.x[: learner.memory.size] = task.x[: learner.memory.size]
+    learner.memory.y[: learner.memory.size] = run.y[: learner.memory.size]
+    x = task.x[:images]
+    with learner.evaluating():
+        kept = CLASSIFIERS["ncm"].prepare(learner)
+
+    def whole(*names: str) -> None:
+        learner.scores(x, [CLASSIFIERS[name] for name in names])
+        _wait(engine)
+
+    def with_kept() -> None:
+        with learner.evaluating():
+            for part in torch.split(x, learner.part):
+                kept(learner.net(learner.normalise(part)))
+        _wait(engine)
+
+    works = {
+        "softmax": lambda: whole("softmax"),
+        "ncm": lambda: whole("ncm"),
+        "ncm, means kept": with_kept,
+        "softmax and ncm in one pass": lambda: whole("softmax", "ncm"),
+    }
+    taken = contest.interleaved(works, rounds)
+    return {
+        "net": net,
+        "images": images,
+        "memory": learner.memory.size,
+        "seconds": {name: contest.median(values) for name, values in taken.items()},
+        "times_softmax": {name: contest.ratio(values, taken["softmax"]) for name, values in taken.items()},
+    }
+
+
+def _wait(engine: Engine) -> None:
+    if engine.device.type == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,178 @@
+"""A training step: the plain loop, one run of ours, many runs of ours, in turn."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mnemon.bench import contest, eager
+from mnemon.bench.hands import Hands
+from mnemon.bench.shapes import make_run, make_task
+from mnemon.experiments.engine import Engine
+from mnemon.experiments.run import Run, Task
+from mnemon.experiments.runner import AT_ONCE
+from mnemon.learning.backbones import MLP, ReducedResNet18
+
+
+class Contestant(Protocol):
+    """Learns `runs` streams; `steps` makes so many more steps of each and returns when they are made."""
+
+    runs: int
+
+    def steps(self, count: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Plain:
+    """The loop of eager.py on the batches of a run; for a method it does not have, our own step, launched op by op."""
+
+    runs = 1
+
+    def __init__(self, run: Run, threads: int) -> None:
+        self.run, self.threads, self.position = run, threads, 0
+        self.batches = torch.from_numpy(run.batches).to(run.learner.device)
+        self.loop = plain_loop(run)
+        if self.loop is not None:
+            self.x = network_input(run.task, run.task.x)
+
+    def steps(self, count: int) -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.threads)
+        rows = self.batches[self.position : self.position + count]
+        if self.loop is None:
+            self.run.learner.learn(self.run.task.x, self.run.y, rows.cpu().numpy())
+        else:
+            for batch in rows:
+                self.loop.step(self.x[batch], self.run.y[batch])
+        self.position += count
+        if self.run.learner.device.type == "cuda":
+            torch.cuda.synchronize()
+        torch.set_num_threads(before)
+
+    def close(self) -> None:
+        pass
+
+
+def plain_loop(run: Run) -> eager.Er | None:
+    """The loop of eager.py for the same work as `run`; None where there is none."""
+    method = run.choice.method.name
+    if method not in eager.LOOPS:
+        return None
+    torch.manual_seed(run.seed)
+    values = run.choice.options()
+    names = ("lr", "memory_size", "replay_size", "gamma", "divisor", "candidates")
+    shape = tuple(run.task.x.shape[1:])
+    image = isinstance(run.learner.net.backbone, ReducedResNet18)
+    return eager.LOOPS[method](
+        ReducedResNet18(*shape) if image else eager.mlp(math.prod(shape)),
+        160 if image else 400,
+        shape=shape,
+        classes=len(run.table),
+        device=run.learner.device,
+        **{name: values[name] for name in names if name in values},
+    )
+
+
+def network_input(task: Task, x: Tensor) -> Tensor:
+    """Pixels normalised once, up front."""
+    return (x.float() - task.inputs.mean) / task.inputs.std
+
+
+class Ours:
+    """Runs in this process: captured and side by side on a GPU, one after the other on a CPU."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.list, self.runs = runs, len(runs)
+
+    def steps(self, count: int) -> None:
+        for start in range(0, self.runs, AT_ONCE):  # as many at once as `mnemon run` takes
+            wave = self.list[start : start + AT_ONCE]
+            for run in wave:
+                rows = run.batches[run.position : run.position + count]
+                run.position += count
+                if run.captured is None:
+                    learn_here(run, rows)
+                else:
+                    run.captured.begin(rows)
+            going = [run.captured for run in wave if run.captured is not None]
+            while going:
+                going = [captured for captured in going if captured.push()]
+            for run in wave:
+                if run.captured is not None:
+                    run.captured.wait()
+                run.learner.check()
+
+    def close(self) -> None:
+        pass
+
+
+def learn_here(run: Run, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    """Steps on the CPU as the runner makes them: the MLP's with one thread."""
+    before = torch.get_num_threads()
+    if isinstance(run.learner.net.backbone, MLP):
+        torch.set_num_threads(1)
+    run.learner.learn(run.task.x, run.y, rows)
+    torch.set_num_threads(before)
+
+
+def contestants(net: str, method: str, task: Task, engine: Engine, many: list[int]) -> dict[str, Contestant]:
+    """By name: "eager" (on a CPU with all threads, and "eager, 1 thread"), "1 run", "15 runs" …"""
+    device, bf16, cores = engine.device, engine.precision == "bf16", torch.get_num_threads()
+
+    def runs(count: int) -> list[Run]:
+        return [make_run(net, method, seed, task, device, bf16=bf16) for seed in range(count)]
+
+    found: dict[str, Contestant] = {"eager": Plain(make_run(net, method, 0, task, device), cores)}
+    if device.type == "cpu" and cores > 1:
+        found["eager, 1 thread"] = Plain(make_run(net, method, 0, task, device), 1)
+    for count in many:
+        name = f"{count} runs" if count > 1 else "1 run"
+        spread = device.type == "cpu" and count > 1 and cores > 1
+        found[name] = Hands(net, method, count, min(cores, count)) if spread else Ours(runs(count))
+    return found
+
+
+def measure(
+    net: str, method: str, engine: Engine, *, many: list[int], rounds: int, steps: int, full: bool
+) -> dict[str, Any]:
+    """Milliseconds of a step of each run, and how many times faster than the (faster) eager loop, round by round.
+
+    `full`: the memory is filled first; else only as far as replay needs.
+    """
+    task = make_task(net, engine.device)
+    those = contestants(net, method, task, engine, many)
+    sample = make_run(net, method, 0, task, engine.device)
+    memory, batch = sample.learner.memory.size, sample.choice.method.batch_size
+    first = -(-memory // batch) + 10 if full else 12
+    before = torch.cuda.memory_allocated(engine.device) if engine.device.type == "cuda" else 0
+    try:
+        for one in those.values():
+            one.steps(first)
+        taken = contest.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
+    finally:
+        for one in those.values():
+            one.close()
+    each = {name: [1e3 * s / steps / those[name].runs for s in taken[name]] for name in those}  # ms a run-step
+    plain = min((name for name in each if name.startswith("eager")), key=lambda name: contest.median(each[name]))
+    found: dict[str, Any] = {
+        "net": net,
+        "method": method,
+        "baseline": "plain loop" if method in eager.LOOPS else "own step, op by op",
+        "fastest_eager": plain,
+        "options": sample.choice.options(),
+        "steps": steps,
+        "ms_per_run_step": {name: contest.median(values) for name, values in each.items()},
+        "times_eager": {name: contest.ratio(each[plain], values) for name, values in each.items()},
+        "rounds_ms": each,
+    }
+    if engine.device.type == "cuda":
+        found["device_mib"] = (torch.cuda.max_memory_allocated(engine.device) - before) / 2**20
+    else:
+        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Hands)}
+    return found
