@@ -105,3 +105,25 @@ def test_a_module_of_ones_own_is_copied_never_changed():
 def test_a_module_that_returns_no_features_is_refused():
     with pytest.raises(MnemonError, match=r"features of shape \(n, d\)"):
         Learner(ER(), Hybrid(), Inputs((3, 4, 4)), backbone=nn.Identity())
+
+
+def test_bf16_is_autocast_with_fewer_kernels():
+    """The same loss and gradients, bit for bit; parameters, gradients and features stay float32."""
+    body = backbones.build("resnet18", (3, 32, 32), 0)
+    net = Network(body, 160, ["head"], bf16=True)
+    x, y = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.arange(6)
+    parameters = list(net.parameters())
+
+    def gradients(logits):
+        loss = nn.functional.cross_entropy(logits, y)
+        return loss, torch.autograd.grad(loss, parameters)
+
+    out = net(x)
+    loss, ours = gradients(out.logits)
+    with torch.autocast("cpu", torch.bfloat16):
+        f = body(x)
+    expected, theirs = gradients(nn.functional.linear(f.float(), net.head_weight, net.head_bias))
+    assert loss == expected
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert {t.dtype for t in (*ours, *parameters, out.features)} == {torch.float32}
+    assert not torch.equal(out.features, body(x))  # it is another precision indeed

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from mnemon import draws
 
@@ -84,6 +85,23 @@ CLASS_ROWS: dict[str, dict[str, ClassRows]] = {
 }
 
 
+class Shortened(torch.autograd.Function):
+    """All weights in bfloat16 at once, and their gradients back at once: autocast would take a kernel for each of them."""
+
+    @staticmethod
+    def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
+        short = [torch.empty_like(w, dtype=torch.bfloat16) for w in weights]
+        torch._foreach_copy_(short, weights)
+        ctx.dtypes = [w.dtype for w in weights]
+        return tuple(short)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        whole = [torch.empty_like(g, dtype=dtype) for g, dtype in zip(gradients, ctx.dtypes, strict=True)]
+        torch._foreach_copy_(whole, gradients)
+        return tuple(whole)
+
+
 class Network(nn.Module):
     """Row c of each class tensor depends on (seed, c) alone: no class count is known up front, none leaks in."""
 
@@ -132,8 +150,10 @@ class Network(nn.Module):
         if not self.bf16:
             f = self.backbone(x)
             return f
+        weights = {name: p for name, p in self.backbone.named_parameters() if p.ndim > 1}
+        short = dict(zip(weights, Shortened.apply(*weights.values()), strict=True))  # type: ignore[no-untyped-call]
         with torch.autocast(x.device.type, torch.bfloat16):
-            f = self.backbone(x)
+            f = functional_call(self.backbone, short, (x,))
         return f.to(x.dtype)
 
     def grow(self, capacity: int) -> None:
