@@ -1,5 +1,7 @@
 """Runs in a folder: never twice, never lost, shared by several processes, stopped and gone on with."""
 
+import contextlib
+import itertools
 import json
 import os
 import random
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +20,7 @@ from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
+from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
 
@@ -324,6 +328,84 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
     assert [result(r) for r in together] == [result(r) for r in alone]
     assert max(r["at_once"] for r in together) == 3
     assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
+
+
+class Paced:
+    """Stands in for `Captured` on a CPU: steps are made when they are pushed, and a busy device says so now and then."""
+
+    def __init__(self, learner, x, y):
+        self.learner, self.x, self.y, self.coming, self.asked = learner, x, y, iter(()), 0
+
+    def begin(self, rows):
+        assert not self.push(), "something was on its way still"
+        self.coming = iter(rows)
+
+    def push(self):
+        some = list(itertools.islice(self.coming, 4))
+        if some:
+            self.learner.learn(self.x, self.y, np.array(some))
+        return bool(some)
+
+    def busy(self):
+        self.asked += 1
+        return self.asked % 3 != 0
+
+    def aside(self):
+        return contextlib.nullcontext()
+
+    def wait(self):
+        while self.push():
+            pass
+
+
+@pytest.fixture
+def paced(monkeypatch):
+    """Runs are driven as on a GPU: launched, pushed, settled, their evaluations collected later."""
+    original = Run.__init__
+
+    def init(self, *args, **more):
+        original(self, *args, **more)
+        self.captured = Paced(self.learner, self.task.x, self.y)
+
+    monkeypatch.setattr(Run, "__init__", init)
+
+
+def test_launched_runs_are_the_runs_alone(tmp_path, request):
+    specs = [spec(s, method) for s in range(3) for method in ("er", "cope", "fine-tune")]
+    alone = runner.run_all(specs, tmp_path / "alone")
+    request.getfixturevalue("paced")
+    together = runner.run_all(specs, tmp_path / "together", jobs=4, processes=1)
+    assert [result(r) for r in together] == [result(r) for r in alone]
+    for r in alone:
+        name = f"details/{r['run']}.json"
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "together" / name).read_bytes()
+
+
+def test_launched_runs_stop_and_go_on(tmp_path, request):
+    """Signals come at many moments: while steps or an evaluation are on their way too."""
+    specs = [spec(s, "er") for s in range(4)]
+    alone = runner.run_all(specs, tmp_path / "alone")
+    request.getfixturevalue("paced")
+    turns, stopped = 0, 0
+
+    def go_on(self, show, stop, original=Lane.go_on):
+        nonlocal turns
+        turns += 1
+        if turns % 23 == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, show, stop)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "go_on", go_on)
+        while True:
+            try:
+                found = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1, checkpoint_every=0.01)
+            except Stopped:
+                stopped += 1
+            else:
+                break
+    assert stopped > 5
+    assert [result(r) for r in found] == [result(r) for r in alone]
 
 
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):

@@ -73,7 +73,7 @@ class Lane:
             show.step(self.key, going.position)
             if len(going.rows) > evaluated:
                 show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
-            if stop() or time.monotonic() >= self.next_save:
+            if (stop() or time.monotonic() >= self.next_save) and going.pending is None:
                 self.save()
             if not going.finished and not stop():
                 going.launch()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -159,6 +160,14 @@ def _what(x: Tensor) -> str:
     return f"samples of shape {tuple(x.shape[1:])} and type {str(x.dtype).removeprefix('torch.')}"
 
 
+class Tensors(NamedTuple):
+    """An evaluation of one classifier, on the device."""
+
+    accuracy: Tensor  # [tasks], percent
+    scores: Tensor  # [tasks], the mean score of the classes of each
+    confusion: Tensor | None  # [C, C], after the last task
+
+
 class Run:
     """The progress of one run. `position` counts the batches learned; `rows` holds one entry per evaluation."""
 
@@ -181,6 +190,7 @@ class Run:
         self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
         self.captured = Captured(self.learner, task.x, self.y) if device.type == "cuda" else None
         self.launched: NDArray[np.int64] | None = None  # batches on their way
+        self.pending: dict[str, Tensors] | None = None  # an evaluation on its way
 
     def _index(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Labels → class indices; −1 for one that neither arrives nor is tested."""
@@ -201,20 +211,25 @@ class Run:
 
     def launch(self) -> None:
         """Put the next steps on their way, where the device works on its own."""
-        if self.captured is not None and self.launched is None and not self.finished:
+        busy = self.launched is not None or self.pending is not None
+        if self.captured is not None and not busy and not self.finished:
             self.launched, self._since = self._block(), time.perf_counter()
             self.captured.begin(self.launched)
             self.captured.push()
 
     def push(self) -> bool:
-        """Launch some more of the steps that are due; False when all of them are on their way."""
-        return self.captured is not None and self.captured.push()
+        """Launch some more of the steps that are due. True while the device has something of this run to do."""
+        return self.captured is not None and (self.captured.push() or self.captured.busy())
 
     def settle(self, proceed: Callable[[], bool] = lambda: True) -> bool:
-        """Wait for the steps that were launched, or make them now; evaluate if a task ends with them.
+        """Wait for the steps that were launched, or make them now; then evaluate if a task ends with them.
 
-        On a GPU `proceed` is asked once for all of these steps. False: it said no before they were all made.
+        On a GPU an evaluation, too, is launched only, and waited for when `settle` is called again; and `proceed` is asked
+        once for all of these steps. False: it said no before they were all made.
         """
+        if self.pending is not None:
+            self._collect()
+            return proceed()
         if self.captured is not None and self.launched is not None:
             block, start, self.launched = self.launched, self._since, None
             self.captured.wait()
@@ -228,44 +243,66 @@ class Run:
         if learned < len(block):
             return False
         if self.position == self.ends[len(self.rows)]:
-            start = time.perf_counter()
-            self.rows.append(self._evaluate(len(self.rows) + 1))
-            self.seconds["evaluate"] += time.perf_counter() - start
+            self._since = time.perf_counter()
+            with contextlib.nullcontext() if self.captured is None else self.captured.aside():
+                self.pending = self._evaluate(len(self.rows) + 1)
+            if self.captured is None:
+                self._collect()
         return self.captured is None or proceed()
+
+    def rest(self) -> None:
+        """Wait until nothing is on its way."""
+        while self.launched is not None or self.pending is not None:
+            self.settle()
 
     def _block(self) -> NDArray[np.int64]:
         """The next batches: BLOCK of them, or fewer where the task ends."""
         return self.batches[self.position : min(self.position + BLOCK, self.ends[len(self.rows)])]
 
-    def _evaluate(self, learned: int) -> dict[str, Any]:
-        """Test on the tasks learned so far (all of them where the stream has no tasks of its own)."""
+    def _evaluate(self, learned: int) -> dict[str, Tensors]:
+        """Test on the tasks learned so far (all of them where the stream has no tasks of its own); nothing is waited for."""
         tested = self.task.tested
         known = tested[:learned] if len(self.ends) == len(tested) else tested
         masks = [torch.from_numpy(np.isin(self.task.y_test, labels)).to(self.y_test.device) for labels in known]
         chosen = torch.stack(masks).any(0)
         x, y = self.task.x_test[chosen], self.y_test[chosen]
         columns = [torch.from_numpy(self._index(np.array(labels))).to(y.device) for labels in known]
-        row: dict[str, Any] = {}
+        found = {}
         for classifier, scores in zip(
             self.choice.classifiers, self.learner.scores(x, self.choice.classifiers), strict=True
         ):
             predicted = scores.argmax(1)
             right = predicted == y
-            row[classifier.name] = {
-                "accuracy": [100 * right[mask[chosen]].double().mean().item() for mask in masks]
-                + [None] * (len(tested) - len(known)),
-                "scores": [_finite_mean(scores[:, own]) for own in columns] + [None] * (len(tested) - len(known)),
-            }
-            if learned == len(self.ends):
-                self.confusion[classifier.name] = self._confusion(y, predicted)
-        return row
+            found[classifier.name] = Tensors(
+                accuracy=torch.stack([100 * right[mask[chosen]].double().mean() for mask in masks]),
+                scores=torch.stack([scores[:, own].double().mean() for own in columns]),
+                confusion=self._confusion(y, predicted) if learned == len(self.ends) else None,
+            )
+        return found
 
-    def _confusion(self, y: Tensor, predicted: Tensor) -> list[list[int]]:
+    def _collect(self) -> None:
+        """Read the evaluation that was launched."""
+        assert self.pending is not None
+        row: dict[str, Any] = {}
+        for name, found in self.pending.items():
+            missing = [None] * (len(self.task.tested) - len(found.accuracy))
+            means = found.scores.tolist()  # not finite where a class could not be predicted at all
+            row[name] = {
+                "accuracy": found.accuracy.tolist() + missing,
+                "scores": [mean if np.isfinite(mean) else None for mean in means] + missing,
+            }
+            if found.confusion is not None:
+                self.confusion[name] = found.confusion.tolist()
+        self.rows.append(row)
+        self.pending = None
+        self.seconds["evaluate"] += time.perf_counter() - self._since
+
+    def _confusion(self, y: Tensor, predicted: Tensor) -> Tensor:
         """Counts [true label, predicted label], labels in sorted order."""
         n = len(self.table)
         place = torch.from_numpy(np.argsort(np.argsort(self.table.labels))).to(y.device)
-        counts = torch.bincount(place[y] * n + place[predicted], minlength=n * n)
-        return counts.reshape(n, n).tolist()
+        counts = y.new_zeros(n * n).index_add_(0, place[y] * n + place[predicted], torch.ones_like(y))
+        return counts.reshape(n, n)
 
     # --- state
 
@@ -284,9 +321,3 @@ class Run:
         self.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
         self.position, self.rows = values["position"], values["rows"]
         self.confusion, self.seconds = values["confusion"], values["seconds"]
-
-
-def _finite_mean(scores: Tensor) -> float | None:
-    """The mean score; None where a class could not be predicted at all."""
-    mean = scores.double().mean().item()
-    return mean if np.isfinite(mean) else None

@@ -139,8 +139,7 @@ class Work:
     def _stop(self, stop: Callable[[], int]) -> None:
         for lane in self.lanes:
             assert lane.going is not None
-            if lane.going.launched is not None:
-                lane.going.settle()
+            lane.going.rest()
             lane.save()
         raise Stopped(stop())
 

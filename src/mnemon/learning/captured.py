@@ -6,6 +6,7 @@ a step has fixed shapes and touches no host value (learning/method.py), and `Met
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -58,6 +59,14 @@ class Captured:
         """
         with torch.cuda.stream(self.stream):
             return next(self.coming, self) is None
+
+    def busy(self) -> bool:
+        """Whether the device still works on what was put on the stream."""
+        return not self.stream.query()
+
+    def aside(self) -> contextlib.AbstractContextManager[object]:
+        """Within, other work goes to the learner's stream, behind its steps."""
+        return torch.cuda.stream(self.stream)
 
     def wait(self) -> None:
         """Until all steps are made."""
