@@ -122,9 +122,9 @@ def _options() -> type[Any]:
     """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
-    from mnemon.paper.recipes import HYBRID, OTHERS
+    from mnemon.paper.recipes import cells
 
-    by_stream = {"memory_size", *(name for cell in (*HYBRID.values(), *OTHERS.values()) for name in cell)}
+    by_stream = {"memory_size", *(name for cell in cells().values() for name in cell.values)}
     found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
     holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
     for holder in holders:
