@@ -170,7 +170,7 @@ def make_records(
                     "passes": choice.method.epochs or 1,
                     "augmentation": choice.method.augmentation(),
                     "memory": choice.method.memory_rule if choice.method.replays else "none",
-                    "forward": "joint",
+                    "forward": "separate" if choice.method.own_passes else choice.method.forward,
                     "backbone": type(going.learner.net.backbone).__name__,
                     "parameters": going.learner.parameter_count(),
                 },
