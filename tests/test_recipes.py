@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 
 import pytest
 
@@ -63,17 +62,6 @@ mir/ce/split-mnist lr=0.05
 scr/supcon/split-cifar10 lr=0.05
 scr/supcon/split-mnist lr=0.05
 """
-
-
-@pytest.fixture
-def copied(tmp_path, monkeypatch):
-    """A copy of the recipes that a test may change."""
-    path = tmp_path / "recipes.json"
-    shutil.copy(recipes.PATH, path)
-    monkeypatch.setattr(recipes, "PATH", path)
-    recipes.cells.cache_clear()
-    yield path
-    recipes.cells.cache_clear()
 
 
 def test_only_tuning_changes_a_cell():
