@@ -135,8 +135,8 @@ def test_divergence_in_the_second_round_lets_nobody_else_move_up_later(tmp_path,
 
 def test_where_all_diverge_nothing_is_chosen(tmp_path, copied, capsys):
     before = copied.read_bytes()
+    words = f"tune --method er --stream {STREAM} --grid lr={ENDLESS} --keep --quiet --out".split()
     with pytest.raises(SystemExit) as stop:
-        words = f"tune --method er --stream {STREAM} --grid lr={ENDLESS} --keep --quiet --out".split()
         cli.main([*words, str(tmp_path)])
     assert stop.value.code == 2
     assert "every candidate diverged" in capsys.readouterr().err
