@@ -17,6 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import tyro
+from tyro.conf import arg
+
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import protocol, records
@@ -207,10 +210,10 @@ def filled(page: str, there: Iterable[Record]) -> str:
 
 
 def main(
-    results: Path = Path("results"),
-    page: Path = Path("docs/ambiguities.md"),
-    run: Annotated[tuple[str, ...], "streams whose missing runs are made first"] = (),
-    device: str = "auto",
+    results: Annotated[Path, arg(help="folder of the records")] = Path("results"),
+    page: Annotated[Path, arg(help="the page with the tables")] = Path("docs/ambiguities.md"),
+    run: Annotated[tuple[str, ...], arg(help="streams whose missing runs are made first", metavar="STREAM …")] = (),
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
 ) -> None:
     """Write the sensitivity tables of a page from the records of a folder; make missing runs first, if asked to."""
     if specs := missing(records.read(results), run):
@@ -220,6 +223,4 @@ def main(
 
 
 if __name__ == "__main__":
-    import tyro
-
-    tyro.cli(main)
+    tyro.cli(main, prog="python -m mnemon.paper.sensitivity")
