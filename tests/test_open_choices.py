@@ -154,9 +154,7 @@ def test_missing_runs_are_each_named_once():
     specs = sensitivity.missing([], ["split-mnist", "smooth-mnist"])
     keys = [s.key(s.choice(), str(protocol.parse(s.stream)), "-", "cpu") for s in specs]
     assert len(set(keys)) == len(keys)
-    trained = {
-        s.classifiers for s in specs if s.method == "er" and s.order == "natural" and s.stream == "split-mnist"
-    }
+    trained = {s.classifiers for s in specs if s.method == "er" and s.order == "natural" and s.stream == "split-mnist"}
     assert ("ncm", "ncm-raw", "ncm-unit", "softmax") in trained  # one training, read four ways
     assert {s.split for s in specs} == {"test"}
     assert {s.cell for s in specs} == {"sensitivity"}

@@ -10,7 +10,7 @@ import torch
 from mnemon import losses
 
 PAGE = Path(__file__).parents[1] / "docs" / "theory.md"
-CASES = [(2, 2, 2), (2, 5, 3), (3, 4, 5), (10, 3, 8), (5, 20, 4)]  # classes, samples in each, dimensions
+CASES = [(2, 2, 2), (2, 5, 3), (3, 4, 5), (10, 3, 8), (4, 8, 4)]  # classes, samples in each, dimensions
 
 
 def on_sphere(C, n0, d, seed=0, gather=0.0):
