@@ -2,6 +2,8 @@
 
 import functools
 import json
+import math
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
 from mnemon.paper import grids, recipes
 
+ROOT = Path(__file__).parents[1]
 STREAM = "split-digits"
 RATES = (0.02, 0.1, 0.3, 0.2)
 GRID = ["lr=" + ",".join(map(str, RATES))]
@@ -291,3 +294,21 @@ def test_every_grid_can_be_run():
     assert sizes["cope", "cope"] == 7
     assert sizes["der++", "ce"] == 12
     assert sizes["gmed-mir", "ce"] == 120
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "tuning").glob("*.json")), ids=lambda path: path.stem)
+def test_a_committed_log_is_what_its_records_say(path):
+    """Every accuracy is that of a committed run on validation, every candidate is there, the best mean was chosen."""
+    there = {(r["run"], r["classifier"]): r for r in records.read(ROOT / "results")}
+    told = json.loads(path.read_text())
+    assert told["finished"]
+    assert len(told["candidates"]) == math.prod(len(values) for values in told["grid"].values())
+    means = []
+    for candidate in told["candidates"]:
+        for run, (seed, accuracy) in zip(candidate["runs"], candidate["accuracies"].items(), strict=True):
+            r = there[run, told["classifier"]]
+            assert (r["split"], r["seed"], r["average_accuracy"]) == ("valid", int(seed), accuracy)
+            assert r["options"] == told["fixed"] | candidate["values"]
+        if list(map(int, candidate["accuracies"])) == told["seeds"] and not candidate["diverged"]:
+            means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"]))
+    assert max(means, key=lambda pair: pair[0])[1] == told["chosen"]
