@@ -1,12 +1,14 @@
 """Shared by all tests: a data cache of their own, and a small stream of arrays."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from mnemon import streams
+from mnemon.paper import recipes
 
 # The tests run in one process per core: more threads than that would only wait for each other.
 torch.set_num_threads(1)
@@ -33,3 +35,14 @@ def toy():
     x, y = draw(360)
     x_test, y_test = draw(120)
     return streams.split(y, tasks=3, seed=0), (x, y, x_test, y_test)
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A copy of the recipes that a test may change."""
+    path = tmp_path / "recipes.json"
+    shutil.copy(recipes.PATH, path)
+    monkeypatch.setattr(recipes, "PATH", path)
+    recipes.cells.cache_clear()
+    yield path
+    recipes.cells.cache_clear()

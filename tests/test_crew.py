@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,12 @@ def wait_for(condition, seconds=60):
         time.sleep(0.01)
 
 
+def under_way(folder):
+    """Seeds of the runs that have a checkpoint."""
+    folders = [path for path, _, names in os.walk(folder / "checkpoints") if any(n.endswith(".json") for n in names)]
+    return sorted(int(re.search(r"-s(\d+)-", path)[1]) for path in folders)
+
+
 class Heard(Progress):
     def __init__(self):
         super().__init__(quiet=True)
@@ -93,15 +100,18 @@ def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, monkeypatch):
 def test_a_worker_that_dies_is_left_behind(tmp_path):
     """Its runs are made by the others, from their checkpoints."""
     process = subprocess.Popen(
-        [*COMMAND, "--method", "hybrid", "--seeds", "12", "--out", str(tmp_path), "--checkpoint-every", "0.05"],
+        [*COMMAND, "--method", "gss", "--seeds", "4", "--out", str(tmp_path), "--checkpoint-every", "0.05"],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    wait_for(lambda: len(list(tmp_path.glob("checkpoints/*/"))) == 2)  # the worker has a run in hand
+    wait_for(lambda: len(under_way(tmp_path)) == 2)  # the worker has a run in hand
     (worker,) = children(process.pid)
     os.kill(worker, signal.SIGKILL)
-    assert process.wait(120) == 0
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == list(range(12))
+    _, words = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "going on at step" in words
+    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 1, 2, 3]
 
 
 def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch):
@@ -119,19 +129,20 @@ def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_stopped_takes_its_workers_along(tmp_path, number):
-    command = [*COMMAND, "--method", "hybrid", "--seeds", "10", "--out", str(tmp_path), "--checkpoint-every", "0.05"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list(tmp_path.glob("checkpoints/*/"))) == 2)
+    """And the runs that both had in hand go on where they were."""
+    command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path), "--checkpoint-every", "0.05"]
+    process = subprocess.Popen([*command, "--seeds", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(under_way(tmp_path)) == 2)
     (worker,) = children(process.pid)
     process.send_signal(number)
     assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
     wait_for(lambda: not alive(worker))
-    assert len(records.read(tmp_path)) < 10
-    subprocess.run(command, check=True, capture_output=True)
-    expected = runner.run_all(specs(10), tmp_path / "undisturbed", jobs=1)
-    found = sorted(records.read(tmp_path), key=lambda r: r["seed"])
-    assert [result(r) for r in found] == [result(r) for r in expected]
-    assert not list(tmp_path.glob("checkpoints/*/*"))
+    seeds = under_way(tmp_path) or [0]
+    subprocess.run([*command, "--seeds", ",".join(map(str, seeds))], check=True, capture_output=True)
+    expected = runner.run_all([Spec("hybrid", "split-digits", s) for s in seeds], tmp_path / "undisturbed", jobs=1)
+    found = {r["seed"]: r for r in records.read(tmp_path)}
+    assert [result(found[s]) for s in seeds] == [result(r) for r in expected]
+    assert not under_way(tmp_path)
 
 
 def test_no_jobs_are_refused_before_anything_is_written(tmp_path):

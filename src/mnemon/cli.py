@@ -145,9 +145,9 @@ def _options() -> type[Any]:
     """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
-    from mnemon.paper.recipes import HYBRID, OTHERS
+    from mnemon.paper.recipes import cells
 
-    by_stream = {"memory_size", *(name for cell in (*HYBRID.values(), *OTHERS.values()) for name in cell)}
+    by_stream = {"memory_size", *(name for cell in cells().values() for name in cell.values)}
     found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
     holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
     for holder in holders:
@@ -165,6 +165,72 @@ def _options() -> type[Any]:
         )
         fields.append((name, Annotated[type(field.default) | None, text], dataclasses.field(default=None)))
     return dataclasses.make_dataclass("hyper-parameters", fields)
+
+
+def tune(
+    method: Annotated[str, arg(metavar="NAME", help="the method; `mnemon list methods` has them all")],
+    stream: Annotated[str, arg(metavar="NAME", help="the stream; `mnemon list streams`")],
+    loss: Annotated[
+        str | None, arg(help="another loss", metavar="NAME", help_behavior_hint="(default: the method's own)")
+    ] = None,
+    grid: Annotated[
+        tuple[str, ...],
+        arg(
+            help="options and the values to try: lr=0.05,0.1 gamma=0,0.5; the others stay at the recipe",
+            metavar="OPTION=VALUE,… …",
+            help_behavior_hint="(default: the paper's grid for the method)",
+        ),
+    ] = (),
+    seeds: Annotated[str, arg(help="which seeds, from 100 on: the smaller ones are the tables'")] = "100-102",
+    best: Annotated[int, arg(help="candidates that go on from the first seed to all seeds")] = 15,
+    out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+    keep: Annotated[bool, arg(help="make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
+    quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+) -> None:
+    """Choose hyper-parameters as the paper does: a grid on the validation split, the best mean accuracy wins.
+
+    All candidates run on the first seed, the best 15 of them on all seeds; a grid of no more than that runs on all seeds
+    at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
+    device made them; a candidate that diverges counts as the worst. OUT/tuning/METHOD-LOSS-STREAM.json has the whole search.
+    """
+    from mnemon.experiments.summary import interval
+    from mnemon.experiments.tuning import search
+
+    words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
+    words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
+    found = search(
+        method,
+        stream,
+        out,
+        loss=loss,
+        grid=grid,
+        seeds=_seeds(seeds),
+        best=best,
+        device=device,
+        quiet=quiet,
+        command=shlex.join(words),
+    )
+    shown = [c for i, c in enumerate(found.candidates) if i < 10 or c.values == found.recipe]
+    rows = [
+        (
+            str(found.candidates.index(c) + 1),
+            *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
+            "diverged" if c.diverged else interval(c.accuracies),
+            str(len(c.records)),
+            ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
+        )
+        for c in shown
+    ]
+    print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
+    _table("", ("", *found.grid, "Average Accuracy", "runs", ""), rows)
+
+    print(*found.sentences(), f"log: {found.log}", sep="\n")
+    if keep:
+        print(f"kept: {found.keep()}")
+    elif found.chosen.values != found.recipe:
+        again = [*words, "--out", str(out), "--keep"]
+        print(f"to make the chosen values the recipe: {shlex.join(again)}")
 
 
 def list_(
@@ -526,6 +592,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "list": list_,
     "run": _run_command,  # made when asked for: its options come from the methods
+    "tune": tune,
     "report": report,
     "fit": fit,
     "predict": predict,

@@ -101,10 +101,7 @@ class Progress:
                 version = r["versions"]["mnemon"]
                 took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
             forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
-            self.say(
-                f"{r['method']} + {r['classifier']} on {r['stream']}, seed {r['seed']}: "
-                f"accuracy {r['average_accuracy']:.2f}{forgetting} ({took})"
-            )
+            self.say(f"{self.named(r)}, seed {r['seed']}: accuracy {r['average_accuracy']:.2f}{forgetting} ({took})")
 
     def diverged(self, number: int, key: str, name: str, why: str) -> None:
         if self._end(number, key):
@@ -123,6 +120,9 @@ class Progress:
             if self.runs is not None:
                 self.bars.advance(self.runs)
         return True
+
+    def named(self, r: Record) -> str:
+        return f"{r['method']} + {r['classifier']} on {r['stream']}"
 
     def wait(self, runs: int) -> None:
         if not self.waited:

@@ -1,6 +1,7 @@
 """The paper's protocol by stream name: which samples train, validate and test, in which order, with which memory.
 
-A stream is named KIND-DATASET[-TASKS]: split-mnist, split-cifar100-20, smooth-cifar10, split-birds-4 …
+A stream is named KIND-DATASET[-TASKS]: split-mnist, split-cifar100-20, smooth-cifar10, split-birds-4 … A Smooth stream
+may name its spread instead, a decimal number: smooth-cifar10-0.25 (σ of a class in units of n0; 0.5 is the paper's).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from mnemon import data, draws, streams
 from mnemon.errors import MnemonError, unknown
+
+SPREAD = 0.5  # of a Smooth stream: σ / n0, as the paper's class counts show (streams/smooth.py)
 
 
 class Rules(NamedTuple):
@@ -58,6 +61,7 @@ class StreamName:
     kind: str
     dataset: str
     tasks: int  # 0: the dataset's default
+    spread: float = SPREAD  # of a Smooth stream
 
     @property
     def rules(self) -> Rules:
@@ -66,6 +70,8 @@ class StreamName:
     def __str__(self) -> str:
         """The one name of a stream that can be written in several ways (split-digits-5 is split-digits)."""
         name, tasks = f"{self.kind}-{self.dataset}", self.tasks or self.rules.tasks
+        if self.spread != SPREAD:
+            return f"{name}-{self.spread}"
         if self.kind == "smooth" or not tasks or (name in NAMES and tasks == self.rules.tasks):
             return name
         return f"{name}-{tasks}"
@@ -73,13 +79,16 @@ class StreamName:
 
 def parse(name: str) -> StreamName:
     """Take a stream's name apart, or suggest the nearest one."""
-    match = re.fullmatch(r"(split|smooth)-([a-z0-9_]+)(?:-([1-9][0-9]{0,5}))?", name)
+    spread = re.fullmatch(r"(smooth-[a-z0-9_]+)-([0-9]{1,3}\.[0-9]{1,4})", name)
+    match = re.fullmatch(r"(split|smooth)-([a-z0-9_]+)(?:-([1-9][0-9]{0,5}))?", spread[1] if spread else name)
     if not match or match[2] not in data.names():
         more = [f"{kind}-{dataset}" for kind in ("split", "smooth") for dataset in data.names()]
         raise unknown("stream", name, {*NAMES, *more})
     if match[1] == "smooth" and match[3]:
         raise MnemonError(f"a Smooth stream has no tasks: use smooth-{match[2]}.")
-    return StreamName(match[1], match[2], int(match[3] or 0))
+    if spread and not float(spread[2]) > 0:
+        raise MnemonError(f"the spread of a Smooth stream is above 0, not {spread[2]}.")
+    return StreamName(match[1], match[2], int(match[3] or 0), float(spread[2]) if spread else SPREAD)
 
 
 class Pools(NamedTuple):
@@ -114,6 +123,6 @@ def make(name: StreamName, labels: NDArray[np.int64], seed: int, order: str) -> 
         if order != "natural":
             raise MnemonError("a Smooth stream has its classes in natural order.")
         n0 = name.rules.smooth or int(counts.min()) * 5 // 6
-        return streams.smooth(labels, length=n0 * len(classes), seed=seed)
+        return streams.smooth(labels, length=n0 * len(classes), seed=seed, spread=name.spread)
     tasks = name.tasks or name.rules.tasks or (10 if len(classes) >= 100 else max(1, len(classes) // 2))
     return streams.split(labels, tasks=tasks, seed=seed, order=order)

@@ -22,6 +22,12 @@ def precision(record: Record) -> dict[str, str]:
     return {} if name == "tf32" or record["device"] == "cpu" else {"precision": name}
 
 
+def computed(record: Record) -> dict[str, Any]:
+    """Where and how a run was computed, as its name holds it (`Engine.identity`)."""
+    exact = {"deterministic": True} if record.get("deterministic") else {}
+    return {"device": record["device"], **precision(record), **exact}
+
+
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
     path = Path(folder) / NAME

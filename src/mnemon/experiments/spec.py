@@ -10,7 +10,6 @@ from typing import Any
 from mnemon import draws
 from mnemon.errors import unknown
 from mnemon.experiments import protocol
-from mnemon.experiments.engine import Engine
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import method as method_named
@@ -49,8 +48,11 @@ class Spec:
             given = {"memory_size": name.rules.memory} | given
         return choose(self.method, self.loss, self.classifiers, given)
 
-    def key(self, choice: Choice, stream: str, data_checksum: str, engine: Engine) -> str:
-        """The run's name: readable, and different whenever the training would be. Classifiers do not change training."""
+    def key(self, choice: Choice, stream: str, data_checksum: str, computed: dict[str, Any]) -> str:
+        """The run's name: readable, and different whenever the training would be. Classifiers do not change training.
+
+        `computed` says where and how (`Engine.identity`).
+        """
         identity: dict[str, Any] = {
             "method": self.method,
             "stream": stream,
@@ -60,7 +62,7 @@ class Spec:
             "order": self.order,
             "options": choice.options(),
             "data": data_checksum,
-            **engine.identity(),
+            **computed,
         }
         if self.backbone is not None:
             identity["backbone"] = self.backbone

@@ -33,7 +33,7 @@ class Work:
         self.choices = [spec.choice() for spec in specs]
         self.names = [str(protocol.parse(spec.stream)) for spec in specs]
         self.keys = [
-            spec.key(choice, name, dataset_checksum(name, engine.device), engine)
+            spec.key(choice, name, dataset_checksum(name, engine.device), engine.identity())
             for spec, choice, name in zip(specs, self.choices, self.names, strict=True)
         ]
         self.waiting = deque(range(len(specs)))

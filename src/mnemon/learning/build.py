@@ -14,7 +14,10 @@ from mnemon.learning.methods import method as method_named
 from mnemon.learning.objectives import OBJECTIVES, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
-OF_MEMORY = {"memory_size", "replay_size"}  # options without meaning for a method that keeps no memory
+OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
+LATER = {
+    "forward": "joint"
+}  # an option that came later: at its default it is not stated, so older runs keep their names
 
 
 class Choice(NamedTuple):
@@ -27,7 +30,15 @@ class Choice(NamedTuple):
     def options(self) -> dict[str, Any]:
         """Every hyper-parameter that means something here, as a record states them."""
         all_of_them = dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
-        return {name: value for name, value in all_of_them.items() if self.method.replays or name not in OF_MEMORY}
+        without = meaningless(type(self.method))
+        return {k: v for k, v in all_of_them.items() if k not in without and (k not in LATER or LATER[k] != v)}
+
+
+def meaningless(method: type[Method]) -> set[str]:
+    """Options of every method that mean nothing to this one."""
+    if not method.replays:
+        return OF_MEMORY
+    return {"forward"} if method.own_passes else set()
 
 
 def choose(
@@ -52,7 +63,7 @@ def choose(
         raise MnemonError(f"{method} scores single samples, for which the loss {loss} has no value.")
 
     given = dict(given or {})
-    mine = {f.name for f in dataclasses.fields(kind)} - (set() if kind.replays else OF_MEMORY)
+    mine = {f.name for f in dataclasses.fields(kind)} - meaningless(kind)
     its = {f.name for f in dataclasses.fields(objective_kind)}
     for name in given:
         if name not in mine | its:

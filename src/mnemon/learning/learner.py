@@ -209,9 +209,15 @@ class Learner:
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
     def descend(self, batch: Batch, new: int) -> Pass:
-        """The objective over a batch whose first `new` samples are new, in one forward pass, and its gradient."""
-        out = self.net(batch.x)
+        """The objective over a batch whose first `new` samples are new, and its gradient."""
+        out = self.forward(batch, new)
         return self.passed(self.objective(out, batch.y, self.seen, new), out, batch.y)
+
+    def forward(self, batch: Batch, new: int) -> Output:
+        """The step's pass over a batch whose first `new` samples are new: all at once, or these before the others."""
+        apart = new if self.method.forward == "separate" and new < len(batch) else 0
+        out: Output = self.net(batch.x, apart)
+        return out
 
     def passed(self, loss: Tensor, out: Output, y: Tensor) -> Pass:
         """A loss with its gradient."""

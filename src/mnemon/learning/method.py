@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Plan = dict[str, NDArray[Any]]  # what the host draws ahead, [steps, …] each
 Draws = dict[str, Tensor]  # one step's part of it, on the device
 
+FORWARDS = ("joint", "separate")
+
 
 class Batch(NamedTuple):
     """Samples on their way through a step."""
@@ -84,11 +86,15 @@ class Method:
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
+    own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
     replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
     memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
+    forward: str = option(
+        "joint", "new and replayed samples pass the network together (joint) or one after the other", choices=FORWARDS
+    )
 
     @classmethod
     def changes(cls) -> list[str]:
@@ -148,7 +154,7 @@ class Method:
         return learner.replay(draws["replay"])
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
-        """The loss over B_n ∪ B_r in one forward pass (joint BatchNorm statistics), and its gradient."""
+        """The loss over B_n ∪ B_r and its gradient; one forward pass (joint BatchNorm statistics), or one for each."""
         return learner.descend(joined(new, replayed), len(new))
 
     def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:

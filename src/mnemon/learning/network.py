@@ -139,8 +139,10 @@ class Network(nn.Module):
                 self.register_buffer(name, empty)
         self.grow(START_CAPACITY)
 
-    def forward(self, x: Tensor) -> Output:
-        f = self._features(x)
+    def forward(self, x: Tensor, apart: int = 0) -> Output:
+        """With `apart` the first so many samples pass the backbone on their own, before the others: in training
+        BatchNorm then takes the statistics of each part."""
+        f = torch.cat([self._features(x[:apart]), self._features(x[apart:])]) if apart else self._features(x)
         embedding = None if self.layers is None else self.layers(f)
         logits = None if self.head_weight is None else F.linear(f, self.head_weight, self.head_bias)
         return Output(f, embedding, logits, self.proxies, self.prototypes, self.prior)

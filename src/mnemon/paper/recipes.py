@@ -1,81 +1,80 @@
 """The hyper-parameters of each cell, used where the caller names none.
 
-Of the paper's own method: γ and η as the paper prints them (its Table 7), the divisor of MS chosen on
-validation for MNIST and Split CIFAR-10.
-Of the baselines the paper prints no η, only the grid {0.05, 0.1, 0.15, 0.2}; for MNIST and Split CIFAR-10 ours were
-chosen from it on the validation split. Everything for Digits, which is not in the paper, was chosen there too.
-docs/reproduction.md has the command and what it printed. Cells without an entry stand at the defaults of the method.
+They are data: recipes.json beside this file, one line a cell with its values and where they come from. The paper prints
+γ and η of its own method (its Table 7); of the baselines it prints the grid alone. What was chosen on the validation
+split gets there by `mnemon tune --keep`. Cells without a line stand at the defaults of the method.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-# (kind of stream, dataset)
-HYBRID: dict[tuple[str, str], dict[str, Any]] = {
-    ("split", "mnist"): {"gamma": 0.1, "lr": 0.05, "divisor": "batch"},
-    ("split", "cifar10"): {"gamma": 0.1, "lr": 0.2, "divisor": "batch"},
-    ("split", "cifar100"): {"gamma": 0.5, "lr": 0.35},
-    ("split", "mini_imagenet"): {"gamma": 1.0, "lr": 0.2},
-    ("smooth", "cifar10"): {"gamma": 0.1, "lr": 0.25},
-    ("smooth", "cifar100"): {"gamma": 1.0, "lr": 0.5},
-    ("smooth", "mini_imagenet"): {"gamma": 1.0, "lr": 0.2},
-    ("split", "digits"): {"gamma": 0.1, "lr": 0.45, "divisor": "batch"},
-}
+from mnemon import files
+from mnemon.errors import MnemonError
 
-# (method, loss, stream), for the losses that have no γ; with cross-entropy a method without an entry takes ER's η
-OTHERS: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("er", "ce", "split-mnist"): {"lr": 0.15},
-    ("fine-tune", "ce", "split-mnist"): {"lr": 0.05},
-    ("iid-online", "ce", "split-mnist"): {"lr": 0.05},
-    ("iid-offline", "ce", "split-mnist"): {"lr": 0.05},
-    ("a-gem", "ce", "split-mnist"): {"lr": 0.2},
-    ("mir", "ce", "split-mnist"): {"lr": 0.05},
-    ("gmed-er", "ce", "split-mnist"): {"lr": 0.15, "edit_rate": 5.0, "edit_hold": 0.0},
-    ("gmed-mir", "ce", "split-mnist"): {"lr": 0.05, "edit_rate": 5.0, "edit_hold": 0.001},
-    ("er-ace", "ace", "split-mnist"): {"lr": 0.05},
-    ("hybrid-ace", "hybrid-ace", "split-mnist"): {"lr": 0.1},
-    ("cope", "cope", "split-mnist"): {"lr": 0.005},
-    ("gss", "ce", "split-mnist"): {"lr": 0.2},
-    ("aser", "ce", "split-mnist"): {"lr": 0.1},
-    ("der++", "ce", "split-mnist"): {"lr": 0.1, "logit_weight": 0.5},
-    ("scr", "supcon", "split-mnist"): {"lr": 0.05},
-    ("las", "las", "split-mnist"): {"lr": 0.15},
-    ("er", "ce", "split-digits"): {"lr": 0.2},
-    ("er", "ce", "split-cifar10"): {"lr": 0.05},
-    ("er-ace", "ace", "split-cifar10"): {"lr": 0.05},
-    ("hybrid-ace", "hybrid-ace", "split-cifar10"): {"lr": 0.05},
-    ("las", "las", "split-cifar10"): {"lr": 0.05},
-    ("scr", "supcon", "split-cifar10"): {"lr": 0.05},
-    ("iid-online", "ce", "split-cifar10"): {"lr": 0.05},
-    # not chosen on validation yet
-    ("fine-tune", "ce", "split-cifar10"): {"lr": 0.1},
-    ("iid-offline", "ce", "split-cifar10"): {"lr": 0.1},
-    ("er", "ce", "smooth-cifar10"): {"lr": 0.1},
-    ("iid-online", "ce", "smooth-cifar10"): {"lr": 0.1},
-    # What the authors of GMED, CoPE and ASER set for these datasets
-    **{
-        (method, "ce", f"split-{dataset}"): {"edit_rate": alpha, "edit_hold": beta}
-        for method in ("gmed-er", "gmed-mir")
-        for dataset, alpha, beta in (("cifar10", 0.05, 0.001), ("cifar100", 0.01, 0.001), ("mini_imagenet", 1.0, 0.1))
-    },
-    ("cope", "cope", "split-cifar10"): {"lr": 0.005, "embedding_size": 256},
-    ("cope", "cope", "split-cifar100"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},
-    ("cope", "cope", "split-mini_imagenet"): {"lr": 0.005, "embedding_size": 256, "temperature": 0.05, "momentum": 0.9},
-    ("aser", "ce", "split-cifar100"): {"lr": 0.1, "per_class": 2},
-    ("aser", "ce", "split-mini_imagenet"): {"lr": 0.1, "per_class": 3},
-}
+PATH = Path(__file__).with_name("recipes.json")
+
+OF_HYBRID = {"hybrid": {"lr", "gamma", "divisor"}, "ms": {"lr", "divisor"}, "pnca": {"lr"}}  # loss → its share
+
+Name = tuple[str, str, str]  # method, loss, stream: split-cifar100 for any number of tasks, as in the paper's Table 7
+
+
+class Cell(NamedTuple):
+    values: dict[str, Any]
+    source: str
 
 
 def recipe(method: str, loss: str, kind: str, dataset: str) -> dict[str, Any]:
-    """Values for some options of the method and its loss; empty where the defaults stand. A Smooth stream without an entry
-    takes the values of the Split stream."""
-    if loss in ("hybrid", "ms", "pnca"):
-        found = HYBRID.get((kind, dataset)) or HYBRID.get(("split", dataset)) or {}
-        takes = {"hybrid": ("lr", "gamma", "divisor"), "ms": ("lr", "divisor"), "pnca": ("lr",)}[loss]
-        return {name: value for name, value in found.items() if name in takes}
-    for who in (method, "er") if loss == "ce" else (method,):
+    """Values for some options of the method and its loss; empty where the defaults stand.
+
+    A Smooth stream without a cell takes that of the Split stream. A method without one takes ER's η with cross-entropy,
+    and what concerns its loss of the hybrid's cell with a loss that is a part of the hybrid's.
+    """
+    return _found(method, loss, kind, dataset).values
+
+
+def source(method: str, loss: str, kind: str, dataset: str) -> str:
+    """Where the values of a recipe come from, in words."""
+    return _found(method, loss, kind, dataset).source
+
+
+def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
+    whose: list[tuple[str, str, set[str] | None]] = [(method, loss, None)]  # whose cell, and what of it (None: all)
+    if loss == "ce":
+        whose.append(("er", "ce", None))
+    if loss in OF_HYBRID:
+        whose.append(("hybrid", "hybrid", OF_HYBRID[loss]))
+    for who, its_loss, takes in whose:
         for stream in (f"{kind}-{dataset}", f"split-{dataset}"):
-            if (who, loss, stream) in OTHERS:
-                return OTHERS[who, loss, stream]
-    return {}
+            if found := cells().get((who, its_loss, stream)):
+                return Cell({k: v for k, v in found.values.items() if takes is None or k in takes}, found.source)
+    return Cell({}, "defaults of the method")
+
+
+@lru_cache(maxsize=1)
+def cells() -> dict[Name, Cell]:
+    """All cells by name."""
+    try:
+        lines = json.loads(PATH.read_bytes())
+        return {(c["method"], c["loss"], c["stream"]): Cell(dict(c["values"]), str(c["source"])) for c in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MnemonError(f"the recipes in {PATH} cannot be read ({error}).") from None
+
+
+def keep(name: Name, cell: Cell) -> None:
+    """Put one cell into the file, or another in its place; the other lines stay as they are."""
+    lines = [
+        {"method": method, "loss": loss, "stream": stream, "values": each.values, "source": each.source}
+        for (method, loss, stream), each in sorted((cells() | {name: cell}).items())
+    ]
+    text = ",\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    try:
+        files.write(PATH, f"[\n{text}\n]\n".encode())
+    except OSError as error:
+        raise MnemonError(
+            f"the recipes in {PATH} cannot be written ({error.strerror}): keep values in a source checkout of mnemon."
+        ) from None
+    cells.cache_clear()

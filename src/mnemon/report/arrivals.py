@@ -31,9 +31,10 @@ def probability(section: Section, pen: Pen) -> Exhibit:
         tasks, ends = protocol["tasks"], protocol["boundaries"]
         shares = _split_shares(tasks, ends, {_key(label): count for label, count in counts})
         mine = Panel("This stream", _split(pen, shares, length, tasks, ends))
-        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length)))
+        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length, 0.5)))
     else:
-        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length))
+        spread = names.spread(section.stream)
+        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length, spread))
         groups = np.array_split(np.arange(classes), 10 if classes >= 100 else max(1, classes // 2))
         tasks = [[counts[i][0] for i in group] for group in groups]
         ends = np.cumsum([len(g) * length / classes for g in groups]).tolist()
@@ -82,11 +83,11 @@ def _fit(texts: Sequence[str]) -> bool:
     return max(len(text) + 2 for text in texts) * len(texts) <= 80
 
 
-def _smooth(pen: Pen, labels: Sequence[Any], length: int) -> str:
+def _smooth(pen: Pen, labels: Sequence[Any], length: int, spread: float) -> str:
     """The Gaussians classes are drawn from; their shape does not depend on the length, so a coarse time will do."""
     classes = len(labels)
     coarse = classes * max(16, 400 // classes)
-    weights = class_weights(classes, coarse, 0.5)
+    weights = class_weights(classes, coarse, spread)
     time = np.linspace(length / coarse, length, coarse)
     shares = []
     for c in range(classes):

@@ -56,11 +56,19 @@ def way(method: str, loss: str, classifier: str, own_loss: str | None) -> str:
 
 
 def stream(name: str, *, with_tasks: bool = True) -> str:
-    """split-cifar100-20 → Split CIFAR-100, 20 tasks."""
+    """split-cifar100-20 → Split CIFAR-100, 20 tasks; smooth-cifar10-0.25 → Smooth CIFAR-10, spread 0.25."""
     kind, _, rest = name.partition("-")
     dataset, _, tasks = rest.partition("-")
     title = f"{text(kind).capitalize()} {DATASETS.get(dataset, text(dataset))}".strip()
+    if tasks and kind == "smooth":
+        return f"{title}, spread {text(tasks)}"
     return f"{title}, {text(tasks)} tasks" if tasks and with_tasks else title
+
+
+def spread(stream: str) -> float:
+    """Of a Smooth stream: smooth-cifar10-0.25 → 0.25; the paper's where the name has none."""
+    _, _, last = stream.rpartition("-")
+    return float(last) if last.replace(".", "", 1).isdecimal() and float(last) > 0 else 0.5
 
 
 def option(name: str, value: Any) -> str:

@@ -23,6 +23,7 @@ class AGEM(Method):
     summary: ClassVar[str] = "plain SGD on the new samples, projected so as not to hurt a batch from the memory"
     citation: ClassVar[str] = "Chaudhry et al. 2019, Efficient Lifelong Learning with A-GEM"
     cost: ClassVar[str] = "1"
+    own_passes: ClassVar[bool] = True
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
         done = learner.descend(new, len(new))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DERPP(Method):
-    """L(B_n) + a · mean (o(x) − õ)² over B_r1 + b · L(B_r2), its Eq. 6, in one forward pass over both draws and B_n.
+    """L(B_n) + a · mean (o(x) − õ)² over B_r1 + b · L(B_r2), its Eq. 6, over both draws and B_n.
 
     õ are the logits a sample had in the step that learned it first, over the classes seen by then (−∞ for the others).
     """
@@ -46,7 +46,7 @@ class DERPP(Method):
         if replayed is None:
             return learner.descend(new, len(new))
         batch, b, r = joined(new, replayed), len(new), len(replayed) // 2
-        out = learner.net(batch.x)
+        out = learner.forward(batch, b)
         assert replayed.rows is not None
         assert out.logits is not None
         loss = learner.objective(out.part(0, b), batch.y[:b], learner.seen, b)

@@ -1,0 +1,368 @@
+"""The paper's way to choose hyper-parameters: every candidate of a grid on the validation split, the best mean wins.
+
+By halving where the grid is large: all candidates on the first seed, the best of them on all seeds. The seeds are none
+of the tables', the samples none of the test set's. The search is logged in OUT/tuning/METHOD-LOSS-STREAM.json, whole after
+each round; its runs are ordinary runs of the folder, so that a search that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import mnemon
+from mnemon import files
+from mnemon.errors import Diverged, MnemonError
+from mnemon.experiments import protocol, records
+from mnemon.experiments.engine import choose_device
+from mnemon.experiments.found import Found
+from mnemon.experiments.metrics import confidence_interval
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.records import Record
+from mnemon.experiments.run import dataset_checksum
+from mnemon.experiments.runner import run_all
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.summary import interval
+from mnemon.learning.build import Choice
+from mnemon.paper import grids, recipes
+from mnemon.paper.grids import Grid
+
+FIRST_SEED = 100  # the smaller ones belong to the tables
+BEST = 15  # candidates that go on from the first seed to all of them
+FIXED = ("batch_size", "replay_size", "memory_size")  # the protocol's, not for choosing
+
+
+class _Shown(Progress):
+    """Each finished run by the values it tried."""
+
+    def __init__(self, grid: Grid, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.grid = grid
+
+    def named(self, r: Record) -> str:
+        return _said({name: r["options"][name] for name in self.grid if name in r["options"]})
+
+
+@dataclass
+class Candidate:
+    """Values for the options of the grid, and how they did on validation."""
+
+    values: dict[str, Any]
+    records: dict[int, Record] = field(default_factory=dict)  # by seed
+    diverged: set[int] = field(default_factory=set)  # seeds
+    recalled: set[int] = field(
+        default_factory=set
+    )  # seeds that diverged in an earlier search, if they come to be asked for
+    rounds: int = 0  # in how many it took part
+
+    @property
+    def accuracies(self) -> list[float]:
+        return [self.records[seed]["average_accuracy"] for seed in sorted(self.records)]
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Small is good: who went on before who did not, then the mean; a diverged one is the worst of all."""
+        if self.diverged or not self.records:
+            return (1, 0.0)
+        return (-self.rounds, -sum(self.accuracies) / len(self.accuracies))
+
+
+@dataclass
+class Search:
+    """What is searched, where, and what was found."""
+
+    method: str
+    stream: str
+    loss: str
+    grid: Grid
+    seeds: list[int]
+    best: int
+    out: Path
+    command: str
+    choice: Choice  # at the recipe
+    checksum: str
+    candidates: list[Candidate]  # the best first, once a round is over
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return self.out / "tuning" / f"{self.method}-{self.loss}-{self.stream}.json"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The present values of the options that are searched."""
+        return {name: _all(self.choice)[name] for name in self.grid}
+
+    @property
+    def cell(self) -> recipes.Name:
+        name = protocol.parse(self.stream)
+        return self.method, self.loss, f"{name.kind}-{name.dataset}"
+
+    @property
+    def chosen(self) -> Candidate:
+        return self.candidates[0]
+
+    @property
+    def finalists(self) -> list[Candidate]:
+        """Those of the last round that did not diverge, the best first."""
+        return [c for c in self.candidates if c.rounds == len(self.rounds) and not c.diverged]
+
+    def behind(self, other: Candidate) -> tuple[float, float | None]:
+        """By how much a finalist is behind the chosen one, and the half-width of the 95 % interval of that difference,
+        seed by seed; None for a single seed."""
+        gaps = [a - b for a, b in zip(self.chosen.accuracies, other.accuracies, strict=True)]
+        return (gaps[0], None) if len(gaps) == 1 else confidence_interval(gaps)
+
+    def in_noise(self) -> list[Candidate]:
+        """The other finalists that these seeds cannot tell from the chosen one."""
+        gaps = [(other, *self.behind(other)) for other in self.finalists[1:]]
+        return [other for other, gap, half in gaps if gap == 0 or (half is not None and gap <= half)]
+
+    def at_the_edge(self) -> list[str]:
+        """Options whose chosen number is the first or last of its grid: there may be better ones beyond."""
+        found = []
+        for name, tried in self.grid.items():
+            value = self.chosen.values[name]
+            if len(tried) > 1 and not isinstance(value, str) and value in (min(tried), max(tried)):
+                found.append(f"{name} {value} is the {'smallest' if value == min(tried) else 'largest'} of its grid")
+        return found
+
+    def sentences(self) -> list[str]:
+        """What is to be known about the choice."""
+        name = protocol.parse(self.stream)
+        origin = recipes.source(self.method, self.loss, name.kind, name.dataset)
+        said = [f"chosen: {_said(self.chosen.values)}", f"recipe: {_said(self.recipe)} ({origin})"]
+        if len(self.finalists) > 1:
+            gap, half = self.behind(self.finalists[1])
+            line = f"runner-up: {_said(self.finalists[1].values)}, {gap:.2f} behind"
+            if half is None:
+                said.append(line + "; one seed cannot tell noise from difference")
+            else:
+                said.append(line + f" (95 % interval of the difference, seed by seed: ± {half:.2f})")
+                if noise := len(self.in_noise()):
+                    others = f"{noise} of {len(self.finalists) - 1} other finalists"
+                    said.append(f"noise: {others} cannot be told from the chosen one with these seeds")
+        if edges := self.at_the_edge():
+            said.append(f"edge: {', '.join(edges)}; values beyond it were not tried")
+        return said
+
+    def keep(self) -> str:
+        """The chosen values become the recipe of the cell; returns it in words."""
+        name = protocol.parse(self.stream)
+        if name.spread != protocol.SPREAD:
+            raise MnemonError(f"the recipes are for the paper's Smooth streams, and {self.stream} has another spread.")
+        values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
+        on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
+        source = f"mnemon tune, on validation: {on}, accuracy {interval(self.chosen.accuracies)}"
+        recipes.keep(self.cell, recipes.Cell(values, source))
+        return f"{' / '.join(self.cell)}: {_said(values)} ({source})"
+
+
+def search(
+    method: str,
+    stream: str,
+    out: Path,
+    *,
+    loss: str | None = None,
+    grid: Sequence[str] = (),
+    seeds: Sequence[int] = (100, 101, 102),
+    best: int = BEST,
+    device: str = "auto",
+    quiet: bool = True,
+    command: str = "",
+) -> Search:
+    """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found."""
+    if min(seeds) < FIRST_SEED:
+        raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
+    if best < 1:
+        raise MnemonError(f"at least one candidate must go on to all seeds, not {best}.")
+    at_recipe = Spec(method, stream, loss=loss).choice()
+    loss = at_recipe.objective.name
+    tried = _parse(grid, at_recipe) if grid else grids.grid(method, loss)
+    candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
+    where = choose_device(device)
+    found = Search(
+        method=method,
+        stream=str(protocol.parse(stream)),
+        loss=loss,
+        grid=tried,
+        seeds=list(seeds),
+        best=best,
+        out=out,
+        command=command,
+        choice=at_recipe,
+        checksum="",
+        candidates=candidates,
+    )
+    for candidate in candidates:
+        _spec(found, candidate, seeds[0]).choice()  # mistakes are found before anything is written
+    found.checksum = dataset_checksum(stream, where)
+    _recall(found)
+    halving = len(candidates) > best and len(seeds) > 1
+    for part in (found.seeds[:1], found.seeds) if halving else (found.seeds,):
+        going = candidates if not found.rounds else found.finalists[:best]
+        _round(found, going, part, device, quiet)
+        if not found.finalists:
+            raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a grid with a smaller lr.")
+    return found
+
+
+def _round(search: Search, going: list[Candidate], seeds: list[int], device: str, quiet: bool) -> None:
+    """The candidates that go on, on these seeds."""
+    for candidate in going:
+        candidate.diverged |= candidate.recalled & set(seeds)
+    wanted = [(c, seed) for c in going for seed in seeds if seed not in c.diverged]
+    _collect(search, wanted)
+    missing = [(c, seed) for c, seed in wanted if seed not in c.records]
+    show = _Shown(search.grid, quiet=quiet)
+    number = len(search.rounds) + 1
+    known = f"; {len(wanted) - len(missing)} of them known" if len(missing) < len(wanted) else ""
+    plural = "" if len(going) == 1 else "s"
+    show.say(f"round {number}: {len(going)} candidate{plural} on {_listed(seeds)}, {len(wanted)} runs{known}")
+    if missing:
+        with contextlib.suppress(Diverged):  # those ended alone; they are the ones without a record
+            run_all([_spec(search, c, seed) for c, seed in missing], search.out, device=device, progress=show)
+        _collect(search, missing)
+        for candidate, seed in missing:
+            if seed not in candidate.records:
+                candidate.diverged.add(seed)
+    for candidate in going:
+        candidate.rounds += 1
+    search.rounds.append({"seeds": seeds, "candidates": len(going)})
+    search.candidates = sorted(search.candidates, key=lambda c: c.rank)  # stable: of equals the first in the grid
+    _write(search)
+
+
+def _collect(search: Search, wanted: list[tuple[Candidate, int]]) -> None:
+    """Take what is finished from the folder."""
+    there = Found(records.read(search.out))
+    for candidate, seed in wanted:
+        record = there.of(_spec(search, candidate, seed), search.checksum)
+        if record is not None:
+            candidate.records[seed] = record
+
+
+def _spec(search: Search, candidate: Candidate, seed: int) -> Spec:
+    return Spec(search.method, search.stream, seed, search.loss, split="valid", options=candidate.values, cell="tune")
+
+
+def _parse(words: Sequence[str], choice: Choice) -> Grid:
+    """lr=0.05,0.1 → {"lr": (0.05, 0.1)}, in the option's own type."""
+    kinds = {name: type(value) for name, value in _all(choice).items()}
+    found: Grid = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or not values:
+            raise MnemonError(f"a grid is written as OPTION=VALUE,VALUE (lr=0.05,0.1), not {word!r}.")
+        if name in FIXED:
+            raise MnemonError(f"{name} belongs to the protocol; it is not chosen on validation.")
+        if name not in kinds:
+            known = ", ".join(sorted(n for n in choice.options() if n not in FIXED))
+            raise MnemonError(
+                f"{choice.method.name} with the loss {choice.objective.name} has no option {name!r} to tune; it has {known}."
+            )
+        if name in found:
+            raise MnemonError(f"{name} is in the grid twice.")
+        try:
+            found[name] = tuple(dict.fromkeys(kinds[name](text) for text in values.split(",")))
+        except ValueError:
+            raise MnemonError(f"{name} must be of type {kinds[name].__name__}, not {values!r}.") from None
+    return found
+
+
+# --- the log
+
+
+def _write(search: Search) -> None:
+    """One line a candidate; the same search gives the same bytes."""
+    choice = search.choice
+    head = {
+        "method": search.method,
+        "loss": search.loss,
+        "classifier": choice.classifiers[0].name,
+        "stream": search.stream,
+        "split": "valid",
+        "command": search.command,
+        "grid": search.grid,
+        "fixed": _fixed(search),
+        "seeds": search.seeds,
+        "rounds": search.rounds,
+        "finished": search.rounds[-1]["seeds"] == search.seeds,
+        "chosen": search.chosen.values if search.finalists else None,
+        "recipe": search.recipe,
+        "data": {"name": protocol.parse(search.stream).dataset, "checksum": search.checksum},
+        "versions": {
+            "mnemon": mnemon.__version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
+    }
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    rows = ",\n".join("  " + json.dumps(_line(c)) for c in search.candidates)
+    try:
+        search.log.parent.mkdir(parents=True, exist_ok=True)
+        files.write(search.log, ("{\n" + ",\n".join(lines) + f',\n "candidates": [\n{rows}\n ]\n}}\n').encode())
+    except OSError as error:
+        raise MnemonError(f"the log {search.log} cannot be written ({error.strerror}).") from None
+
+
+def _line(candidate: Candidate) -> dict[str, Any]:
+    runs = {seed: candidate.records[seed] for seed in sorted(candidate.records)}
+    whole = bool(runs) and not candidate.diverged
+    return {
+        "values": candidate.values,
+        "mean": sum(candidate.accuracies) / len(runs) if whole else None,
+        "accuracies": {str(seed): r["average_accuracy"] for seed, r in runs.items()},
+        "diverged": sorted(candidate.diverged),
+        "rounds": candidate.rounds,
+        "runs": [r["run"] for r in runs.values()],
+        "devices": sorted({r["device"] for r in runs.values()}),
+    }
+
+
+def _recall(search: Search) -> None:
+    """What an earlier search of this cell saw diverge has no record; its log knows."""
+    try:
+        log = json.loads(search.log.read_bytes())
+        same = log["data"]["checksum"] == search.checksum and log["fixed"] == _fixed(search)
+        known = {json.dumps(c["values"], sort_keys=True): set(map(int, c["diverged"])) for c in log["candidates"]}
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise MnemonError(f"{search.log} is not the log of a search; mend or remove it.") from None
+    for candidate in search.candidates if same else ():
+        candidate.recalled = known.get(json.dumps(candidate.values, sort_keys=True), set())
+
+
+def _all(choice: Choice) -> dict[str, Any]:
+    """Every option of the method and its loss."""
+    return dataclasses.asdict(choice.method) | dataclasses.asdict(choice.objective)
+
+
+def _fixed(search: Search) -> dict[str, Any]:
+    """The options that are the same for all candidates."""
+    return {name: value for name, value in search.choice.options().items() if name not in search.grid}
+
+
+def _said(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """seeds 100-102; seed 100."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    whole = list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"seeds {seeds[0]}-{seeds[-1]}" if whole else f"seeds {','.join(map(str, seeds))}"

@@ -1,0 +1,226 @@
+"""How much hangs on what the paper leaves open: each study changes one choice and nothing else.
+
+Nothing is chosen here, so the runs are tested on test images, with seeds 0 to 4. All other hyper-parameters are written out
+below, at the values of our first tables (hybrid: those the paper prints), so that a study does not move when a recipe is
+tuned anew. docs/ambiguities.md has the tables, made from the records:
+
+    python -m mnemon.paper.sensitivity                               write the tables from results/
+    python -m mnemon.paper.sensitivity --run split-mnist smooth-mnist    make the missing runs of these streams first
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import tyro
+from tyro.conf import arg
+
+from mnemon import files
+from mnemon.errors import MnemonError, unknown
+from mnemon.experiments import protocol, records
+from mnemon.experiments.found import Found
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.records import Record
+from mnemon.experiments.runner import run_all
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.summary import interval
+from mnemon.report import names
+
+SEEDS = range(5)
+MARKS = ("<!-- mnemon: sensitivity -->", "<!-- /mnemon -->")  # between them a page has the tables
+
+# (method, stream) → options
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("hybrid", "split-mnist"): {"gamma": 0.1, "lr": 0.05, "divisor": "batch"},
+    ("hybrid", "smooth-mnist"): {"gamma": 0.1, "lr": 0.05, "divisor": "batch"},
+    ("hybrid", "split-cifar10"): {"gamma": 0.1, "lr": 0.2, "divisor": "batch"},
+    ("hybrid", "split-cifar100-20"): {"gamma": 0.5, "lr": 0.35, "divisor": "active"},
+    ("hybrid", "smooth-cifar10"): {"gamma": 0.1, "lr": 0.25, "divisor": "active"},
+    ("hybrid", "smooth-cifar100"): {"gamma": 1.0, "lr": 0.5, "divisor": "active"},
+    ("er", "split-mnist"): {"lr": 0.15},
+    ("er", "smooth-mnist"): {"lr": 0.15},
+    ("er", "split-cifar10"): {"lr": 0.05},
+    ("er", "split-cifar100-20"): {"lr": 0.1},
+    ("er", "smooth-cifar10"): {"lr": 0.1},
+    ("er", "smooth-cifar100"): {"lr": 0.1},
+}
+SPLIT = ("split-mnist", "split-cifar10", "split-cifar100-20")
+SMOOTH = ("smooth-mnist", "smooth-cifar10", "smooth-cifar100")
+
+
+class Variant(NamedTuple):
+    """One row: a method, and what is changed."""
+
+    label: str
+    method: str
+    classifier: str
+    order: str = "natural"
+    options: tuple[tuple[str, Any], ...] = ()
+    spread: float | None = None
+    ours: bool = False  # what the tables stand at, on every stream
+
+    def spec(self, stream: str, seed: int) -> Spec:
+        return Spec(
+            self.method,
+            stream if self.spread is None else f"{stream}-{self.spread}",
+            seed,
+            classifiers=(self.classifier,),
+            order=self.order,
+            options=SETTINGS[self.method, stream] | dict(self.options),
+            cell="sensitivity",
+        )
+
+
+class Study(NamedTuple):
+    name: str
+    title: str
+    streams: tuple[str, ...]
+    variants: tuple[Variant, ...]
+
+
+STUDIES = (
+    Study(
+        "order",
+        "Class order: sorted for every run, or shuffled for each seed",
+        SPLIT,
+        (
+            Variant("hybrid + NCM, natural", "hybrid", "ncm", ours=True),
+            Variant("hybrid + NCM, random", "hybrid", "ncm", order="random"),
+            Variant("ER + softmax, natural", "er", "softmax", ours=True),
+            Variant("ER + softmax, random", "er", "softmax", order="random"),
+        ),
+    ),
+    Study(
+        "divisor",
+        "Divisor of Multi-Similarity: the anchors that mined a pair, or the whole batch",
+        (*SPLIT, "smooth-mnist", "smooth-cifar10"),
+        tuple(
+            Variant(f"hybrid + NCM, {divisor}", "hybrid", "ncm", options=(("divisor", divisor),))
+            for divisor in ("active", "batch")
+        ),
+    ),
+    Study(
+        "forward",
+        "New and replayed samples in one forward pass, or in one each",
+        SPLIT,
+        tuple(
+            Variant(
+                f"{title} + {names.CLASSIFIERS[classifier]}, {forward}",
+                method,
+                classifier,
+                options=(("forward", forward),),
+                ours=forward == "joint",
+            )
+            for title, method, classifier in (("hybrid", "hybrid", "ncm"), ("ER", "er", "softmax"))
+            for forward in ("joint", "separate")
+        ),
+    ),
+    Study(
+        "ncm",
+        "Nearest class mean: on features as they are, normalised, or normalised with means of unit length",
+        SPLIT,
+        (
+            Variant("hybrid, features as they are", "hybrid", "ncm-raw"),
+            Variant("hybrid, normalised", "hybrid", "ncm", ours=True),
+            Variant("hybrid, normalised, unit means", "hybrid", "ncm-unit"),
+            Variant("ER, features as they are", "er", "ncm-raw"),
+            Variant("ER, normalised", "er", "ncm"),
+            Variant("ER, normalised, unit means", "er", "ncm-unit"),
+        ),
+    ),
+    Study(
+        "spread",
+        "Spread of Smooth: σ of a class in units of n0",
+        SMOOTH,
+        tuple(
+            Variant(f"{title}, {label}", method, classifier, spread=spread, ours=spread == 0.5)
+            for title, method, classifier in (("hybrid + NCM", "hybrid", "ncm"), ("ER + softmax", "er", "softmax"))
+            for spread, label in (
+                (0.03, "0.03 (n0/2 as a variance, nearly)"),
+                (0.25, "0.25"),
+                (0.45, "0.45"),
+                (0.5, "0.5"),
+                (1.0, "1"),
+            )
+        ),
+    ),
+)
+
+
+def missing(there: Iterable[Record], streams: Iterable[str]) -> list[Spec]:
+    """The runs of these streams that have no record yet; classifiers that read one training are one run."""
+    found = Found(there)
+    wanted: dict[str, Spec] = {}  # by what makes a training another
+    of_streams = set(streams)
+    if strange := of_streams - {*SPLIT, *SMOOTH}:
+        raise unknown("stream of a study:", min(strange), (*SPLIT, *SMOOTH))
+    for study in STUDIES:
+        for stream in study.streams:
+            for spec in (v.spec(stream, seed) for v in study.variants for seed in SEEDS if stream in of_streams):
+                if found.of(spec) is None:
+                    name = str(protocol.parse(spec.stream))
+                    training = json.dumps([spec.method, name, spec.seed, spec.order, spec.choice().options()])
+                    known = wanted.setdefault(training, spec)
+                    wanted[training] = replace(known, classifiers=tuple({*known.classifiers, *spec.classifiers}))
+    return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in wanted.values()]
+
+
+def markdown(there: Iterable[Record]) -> str:
+    """A table for each study: mean ± half-width of the 95 % interval, and the forgetting."""
+    found = Found(there)
+    tables = []
+    for study in STUDIES:
+        lines = [
+            f"**{study.title}**",
+            "",
+            "| | " + " | ".join(names.stream(s) for s in study.streams) + " |",
+            "|---|" + "---|" * len(study.streams),
+        ]
+        for variant in study.variants:
+            label = f"{variant.label} (our default)" if variant.ours else variant.label
+            cells = [_cell([found.of(variant.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
+            lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
+
+
+def _cell(runs: list[Record | None]) -> str:
+    made = [r for r in runs if r is not None]
+    if not made:
+        return "not run"
+    forgetting = [r["average_forgetting"] for r in made if r["average_forgetting"] is not None]
+    text = interval([r["average_accuracy"] for r in made])
+    if forgetting:
+        text += f" ({sum(forgetting) / len(forgetting):.2f})"
+    return text if len(made) == len(runs) else f"{text}, {len(made)} of {len(runs)} runs"
+
+
+def filled(page: str, there: Iterable[Record]) -> str:
+    """The page with its tables as the records have them."""
+    start, end = MARKS
+    if page.count(start) != 1 or end not in page.partition(start)[2]:
+        raise MnemonError(f"the page has no place for the tables: {start} … {end}")
+    tables = f"{start}\n\n{markdown(there)}\n\n{end}"
+    return re.sub(f"{re.escape(start)}.*?{re.escape(end)}", lambda _: tables, page, count=1, flags=re.DOTALL)
+
+
+def main(
+    results: Annotated[Path, arg(help="folder of the records")] = Path("results"),
+    page: Annotated[Path, arg(help="the page with the tables")] = Path("docs/ambiguities.md"),
+    run: Annotated[tuple[str, ...], arg(help="streams whose missing runs are made first", metavar="STREAM …")] = (),
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+) -> None:
+    """Write the sensitivity tables of a page from the records of a folder; make missing runs first, if asked to."""
+    if specs := missing(records.read(results), run):
+        run_all(specs, results, device=device, progress=Progress())
+    files.write(page, filled(page.read_text(), records.read(results)).encode())
+    print(page)
+
+
+if __name__ == "__main__":
+    tyro.cli(main, prog="python -m mnemon.paper.sensitivity")
