@@ -27,7 +27,7 @@ def read(folder: Path, name: str) -> list[Line]:
     """The lines of a file; none where there is no file."""
     path = folder / name
     try:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if all(isinstance(line, dict) for line in lines):
             return lines
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def read(folder: Path, name: str) -> list[Line]:
 def add(folder: Path, name: str, new: Iterable[Line], same: tuple[str, ...]) -> None:
     """Add lines; an older one that agrees in `same` goes."""
     lines = {tuple(str(line.get(key)) for key in same): line for line in [*read(folder, name), *new]}
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines.values())
+    text = "".join(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in lines.values())
     files.write(folder / name, text.encode())
 
 

@@ -121,7 +121,7 @@ def words(table: str) -> dict[tuple[str, str], str]:
     """(row, column) → what is printed there, in the order of the table; empty cells are left out."""
     head, *rows = table.strip().splitlines()
     columns = head.split()
-    cells = {}
+    cells: dict[tuple[str, str], str] = {}
     for row in rows:
         name, *values = row.split()
         cells |= {(name, column): value for column, value in zip(columns, values, strict=True) if value != "-"}

@@ -11,6 +11,7 @@ from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.paper import numbers
 from mnemon.report import facts, names
+from mnemon.report.against import against
 from mnemon.report.commands import commands
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.exhibits import exhibits
@@ -41,7 +42,9 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
 def page(sections: Sequence[Section]) -> str:
     pen = Pen()
     body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
-    runs = {r["run"] for s in sections for g in s.groups for r in g.records}
+    every = [r for s in sections for g in s.groups for r in g.records]
+    runs = {r["run"] for r in every}
+    paper = against(every)
     streams = list(dict.fromkeys(s.title for s in sections))
     title = (
         f"{streams[0]}: mnemon report"
@@ -62,8 +65,9 @@ def page(sections: Sequence[Section]) -> str:
 <h1>Learning from a stream, class after class</h1>
 <p class="quiet">{names.plural(len(runs), "run")} on {escape(_listed(streams))}. The samples come in the order of the
 stream; the classifier is tested on all classes it has met, and never told which task a sample is from.</p>
-{_contents(sections)}</header>
+{_contents(sections, bool(paper))}</header>
 <main>
+{paper}
 {body}
 </main>
 <footer>
@@ -87,10 +91,11 @@ def _listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{'; '.join(items[:-1])} and {items[-1]}"
 
 
-def _contents(sections: Sequence[Section]) -> str:
+def _contents(sections: Sequence[Section], with_paper: bool) -> str:
     if len(sections) == 1:
         return ""
-    items = "".join(
+    items = '<li><a href="#paper">Against the paper</a></li>' * with_paper
+    items += "".join(
         f'<li><a href="#stream-{number}">{escape(s.title)}{" (validation)" if s.split == "valid" else ""}</a></li>'
         for number, s in enumerate(sections, 1)
     )

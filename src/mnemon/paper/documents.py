@@ -1,0 +1,32 @@
+"""Tables inside documents: what stands between <!-- mnemon: NAME --> and <!-- /mnemon --> is written from the records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from mnemon import files
+from mnemon.errors import MnemonError
+
+PLACE = re.compile(r"(<!-- mnemon: (\S+) -->\n)(.*?)(<!-- /mnemon -->)", re.DOTALL)
+Block = Callable[[str], str]  # name → Markdown; refuses a name it does not know
+
+
+def filled(text: str, block: Block, what: str = "the text") -> str:
+    """The text with every marked place written anew."""
+    if text.count("<!-- mnemon: ") != len(PLACE.findall(text)):
+        raise MnemonError(f"a place in {what} begins with <!-- mnemon: NAME --> and has no <!-- /mnemon --> after it.")
+    return PLACE.sub(lambda found: f"{found[1]}\n{block(found[2])}\n{found[4]}", text)
+
+
+def fill(path: Path, block: Block) -> bool:
+    """Write the marked places of a file; False where nothing had to change."""
+    try:
+        before = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MnemonError(f"{path} cannot be read ({error}).") from None
+    after = filled(before, block, str(path))
+    if after != before:
+        files.write(path, after.encode())
+    return after != before
