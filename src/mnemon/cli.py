@@ -258,6 +258,7 @@ def reproduce(
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
     work = room.Work(list(targets), out, _seeds(seeds), _names(methods), _names(streams))
+    room.check(fill)
     if not records_only:
         plans = work.plans(room.device_name(device))
         rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]

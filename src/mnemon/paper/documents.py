@@ -15,18 +15,33 @@ Block = Callable[[str], str]  # name → Markdown; refuses a name it does not kn
 
 def filled(text: str, block: Block, what: str = "the text") -> str:
     """The text with every marked place written anew."""
-    if text.count("<!-- mnemon: ") != len(PLACE.findall(text)):
-        raise MnemonError(f"a place in {what} begins with <!-- mnemon: NAME --> and has no <!-- /mnemon --> after it.")
+    _check(text, what)
     return PLACE.sub(lambda found: f"{found[1]}\n{block(found[2])}\n{found[4]}", text)
+
+
+def names(path: Path) -> list[str]:
+    """What the marked places of a file ask for."""
+    text = _read(path)
+    _check(text, str(path))
+    return [found[1] for found in PLACE.findall(text)]
 
 
 def fill(path: Path, block: Block) -> bool:
     """Write the marked places of a file; False where nothing had to change."""
-    try:
-        before = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MnemonError(f"{path} cannot be read ({error}).") from None
+    before = _read(path)
     after = filled(before, block, str(path))
     if after != before:
         files.write(path, after.encode())
     return after != before
+
+
+def _check(text: str, what: str) -> None:
+    if text.count("<!-- mnemon: ") != len(PLACE.findall(text)):
+        raise MnemonError(f"a place in {what} begins with <!-- mnemon: NAME --> and has no <!-- /mnemon --> after it.")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MnemonError(f"{path} cannot be read ({error}).") from None

@@ -28,6 +28,7 @@ FIGURES = tuple(f"fig{number}" for number in range(1, 6))
 TARGETS = (*TABLES, *FIGURES, "all")
 FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come before the others
 STREAMS = (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS)
+BLOCKS = (*TABLES, "claims", *cells.SPLIT_STREAMS)  # what a document can ask for
 
 
 @dataclass
@@ -244,7 +245,15 @@ def block(name: str, source: Source) -> tables.Table:
         return claims.check(source)
     if name in cells.SPLIT_STREAMS:
         return tables.one_stream(name, source.library)
-    raise unknown("table", name, (*TABLES, "claims", *cells.SPLIT_STREAMS))
+    raise unknown("table", name, BLOCKS)
+
+
+def check(paths: Iterable[Path]) -> None:
+    """Refuse documents that could not be filled, before anything is run or written."""
+    for path in paths:
+        for name in documents.names(path):
+            if name not in BLOCKS:
+                raise unknown("table", name, BLOCKS)
 
 
 def fill(paths: Iterable[Path], out: Path) -> list[str]:
