@@ -20,6 +20,8 @@ from mnemon.paper.tables import NOT_RUN, Column, Part, Table
 from mnemon.report import names
 
 CONFIRMED, NOT_CONFIRMED, DEPENDS = "confirmed", "not confirmed", "depends"
+NEARLY_FREE = 10  # percent more test time, at most
+A_BIT = 1.15  # times the training time, at most
 LEAST = 3  # runs in common that a difference is judged by
 
 
@@ -209,9 +211,10 @@ def ncm_costs_little(source: Source) -> Finding:
     said, shares = [], []
     for stream in times.SHAPES:
         line = times.on_one_device(source.times, stream).get("er")
-        if line and {"softmax", "ncm"} <= line["test_s"].keys():
+        # The class means cost the same for few test images as for many: only the size of a real test set counts.
+        if line and line["tested"] >= 10_000 and {"softmax", "ncm"} <= line["test_s"].keys():
             share = 100 * (line["test_s"]["ncm"] / line["test_s"]["softmax"] - 1)
-            shares.append(share <= 10)
+            shares.append(share <= NEARLY_FREE)
             said.append(f"{_images(line)}: {names.fixed(share, 1)} % more than softmax ({line['device']})")
     if not said:
         raise Absent("test times (`mnemon reproduce fig4`)")
@@ -224,7 +227,7 @@ def training_costs_little(source: Source) -> Finding:
         lines = times.on_one_device(source.times, stream)
         if {"er", "hybrid"} <= lines.keys():
             ratio = lines["hybrid"]["step_ms"] / lines["er"]["step_ms"]
-            shares.append(ratio <= 1.15)
+            shares.append(ratio <= A_BIT)
             said.append(f"{_images(lines['er'])}: {names.fixed(ratio)} × ER ({lines['er']['device']})")
     if not said:
         raise Absent("training times (`mnemon reproduce fig4`)")
@@ -274,7 +277,8 @@ def check(source: Source) -> Table:
         rows.append([claim, found.verdict, found.numbers])
     notes = [
         "Differences are over runs with the same seed, mean ± half-width of the 95 % interval over 15 of them (n = … where "
-        "fewer); a claim of more or less counts as confirmed where the interval excludes zero."
+        "fewer); a claim of more or less counts as confirmed where the interval excludes zero. About 3 % of test time counts "
+        f"as confirmed up to {NEARLY_FREE} %, a bit longer training up to {A_BIT} times."
     ]
     columns = [Column("", "the paper says"), Column("", "our records"), Column("", "number")]
     return Table("claims", "What the paper's text claims", [Part(columns, rows)], notes)

@@ -269,7 +269,7 @@ def _times(ax: Any, values: dict[str, float], usual: str, label: str) -> None:
         ratio = f"  ({value / values[usual]:.2f} ×)" if usual in values else ""
         ax.annotate(f"{value:.2f}{ratio}", (value, place), (3, 0), textcoords="offset points", va="center", size=7.5)
     ax.set_yticks(range(len(values)), list(values))
-    ax.set(xlabel=f"{label}  (× {usual})", xlim=(0, max(values.values(), default=1) * 1.45))
+    ax.set(xlabel=f"{label}\n(in brackets: times {usual})", xlim=(0, max(values.values(), default=1) * 1.45))
     ax.invert_yaxis()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from mnemon import data, files
 from mnemon.data.catalogue import BUILT_IN
@@ -39,9 +40,10 @@ def read(folder: Path, name: str) -> list[Line]:
 
 def add(folder: Path, name: str, new: Iterable[Line], same: tuple[str, ...]) -> None:
     """Add lines; an older one that agrees in `same` goes."""
-    lines = {tuple(str(line.get(key)) for key in same): line for line in [*read(folder, name), *new]}
-    text = "".join(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in lines.values())
-    files.write(folder / name, text.encode())
+    with FileLock((folder / name).with_suffix(".lock")):
+        lines = {tuple(str(line.get(key)) for key in same): line for line in [*read(folder, name), *new]}
+        text = "".join(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in lines.values())
+        files.write(folder / name, text.encode())
 
 
 def dataset_here(stream: str) -> bool:

@@ -171,13 +171,13 @@ class Work:
         where = choose_device(device)
         plans = self.plans(device_name(device))
         self.out.mkdir(parents=True, exist_ok=True)
+        for stream in dict.fromkeys(stream for plan in plans for stream in plan.streams):
+            measured.add(self.out, measured.STREAMS, [_facts(stream)], ("stream",))
         if runs := _once(plan.runs for plan in plans):
             _tolerant(lambda: run_all(runs, self.out, device=device, progress=progress), say)
         again = [spec for plan in self.plans() for spec in plan.again]  # runs made just now have their scores
         if again:
             _tolerant(lambda: run_all(again, self.out / figures.FOLDER, device=device, progress=progress), say)
-        for stream in dict.fromkeys(stream for plan in plans for stream in plan.streams):
-            measured.add(self.out, measured.STREAMS, [_facts(stream)], ("stream",))
         set_precision("tf32", where)
         for method, stream in (pair for plan in plans for pair in plan.timed):
             setting = times.Setting(

@@ -22,6 +22,7 @@ from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task, array_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
+from mnemon.learning.classifiers import Classifier
 from mnemon.paper import cells
 from mnemon.paper.measured import Line
 
@@ -57,11 +58,9 @@ def measure(method: str, setting: Setting, device: torch.device) -> Line:
     run = Run(choice, task, seed=0, device=device)
     filling = setting.memory // choice.method.batch_size + 20
     with threads(run):
-        learner, batches = run.learner, run.batches
-        _learn(run, batches[:filling], device)
-        seconds = _learn(run, batches[filling : filling + setting.steps], device)
-        tests = {c.name: min(_test(run, c.name, device) for _ in range(PASSES)) for c in choice.classifiers}
-        learner.check()
+        _learn(run, run.batches[:filling], device)
+        seconds = _learn(run, run.batches[filling : filling + setting.steps], device)
+        tests = {c.name: min(_test(run, c, device) for _ in range(PASSES)) for c in choice.classifiers}
         used = torch.get_num_threads()
     return {
         "method": method,
@@ -110,8 +109,8 @@ def _learn(run: Run, rows: NDArray[np.int64], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
-def _test(run: Run, name: str, device: torch.device) -> float:
-    (classifier,) = (c for c in run.choice.classifiers if c.name == name)
+def _test(run: Run, classifier: Classifier, device: torch.device) -> float:
+    """Seconds for a pass over the test images, class means included."""
     _wait(device)
     start = time.perf_counter()
     run.learner.scores(run.task.x_test, [classifier])[0].argmax(1)
