@@ -474,6 +474,17 @@ def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
     assert f"{page}: up to date" in mnemon(*words, capsys=capsys)[0]
 
 
+def test_a_document_shows_the_figures_that_are_there(tmp_path):
+    (tmp_path / "out/figures").mkdir(parents=True)
+    (tmp_path / "out/figures/fig2.png").touch()
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs/page.md"
+    page.write_text("<!-- mnemon: figures -->\n<!-- /mnemon -->\n")
+    reproduce.fill([page], tmp_path / "out")
+    assert "](../out/figures/fig2.png)" in page.read_text()
+    assert "Not drawn, since their runs are missing: Figure 1a, 1b, 3, 4, 5." in page.read_text()
+
+
 def test_documents_are_refused_before_they_are_touched():
     with pytest.raises(MnemonError, match="no <!-- /mnemon -->"):
         documents.filled("<!-- mnemon: table1 -->\nopen", str)
@@ -553,9 +564,7 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     for path in (ROOT / "README.md", ROOT / "docs/reproduction.md"):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
-        assert (
-            documents.filled(text, lambda name: render.markdown(tables.compact(reproduce.block(name, found)))) == text
-        )
+        assert documents.filled(text, reproduce.writer(path, found)) == text, path
     for name in (*reproduce.TABLES, "claims"):
         table = reproduce.block(name, found)
         assert (results / f"tables/{name}.md").read_text(encoding="utf-8").endswith(render.markdown(table)), name

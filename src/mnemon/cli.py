@@ -232,7 +232,7 @@ def reproduce(
         tuple[Path, ...],
         arg(
             help="documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
-            "(NAME: table1 … table7, claims, split-mnist …)",
+            "(NAME: table1 … table7, claims, figures, split-mnist …)",
             metavar="FILE …",
             help_behavior_hint="",
         ),

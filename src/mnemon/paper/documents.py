@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,20 @@ def filled(text: str, block: Block, what: str = "the text") -> str:
     """The text with every marked place written anew."""
     _check(text, what)
     return PLACE.sub(lambda found: f"{found[1]}\n{block(found[2])}\n{found[4]}", text)
+
+
+def pictures(folder: Path, captions: dict[str, str], beside: Path) -> str:
+    """The figures of a folder as a document in `beside` shows them; those that are not there are named."""
+    shown, absent = [], []
+    for name, caption in captions.items():
+        if (folder / f"{name}.png").exists():
+            place = Path(os.path.relpath(folder, beside)).as_posix()
+            shown.append(f"![{caption}]({place}/{name}.png)\n\n*Figure {name[3:]}: {caption}*\n")
+        else:
+            absent.append(name[3:])
+    if absent:
+        shown.append(f"Not drawn, since their runs are missing: Figure {', '.join(absent)}.\n")
+    return "\n".join(shown)
 
 
 def names(path: Path) -> list[str]:

@@ -336,6 +336,17 @@ FIGURES: dict[str, Callable[[Source], Any]] = {
 }
 
 
+CAPTIONS = {
+    "fig1a": "Mean logit of each task's classes after each task, ER on Split CIFAR-10; dots mark the task just learned.",
+    "fig1b": "Accuracy on each task of Split CIFAR-10 at the end (solid), and what was forgotten of it (pale).",
+    "fig2": "Class probability over 5000 samples of ten classes, Split and Smooth.",
+    "fig3": "Average Accuracy on the tasks learned so far; where many methods crowd the top, fine-tune and A-GEM leave the "
+    "picture below.",
+    "fig4": "Time of a training step and of a test pass, each method alone on the same device.",
+    "fig5": "Average Accuracy on validation samples against the size of the memory, five seeds.",
+}
+
+
 def draw(name: str, source: Source) -> list[Path]:
     """Write OUT/figures/NAME.png and .svg. Raises `Absent` where the runs are missing."""
     import matplotlib

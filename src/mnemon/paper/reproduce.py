@@ -28,7 +28,7 @@ FIGURES = tuple(f"fig{number}" for number in range(1, 6))
 TARGETS = (*TABLES, *FIGURES, "all")
 FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come before the others
 STREAMS = (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS)
-BLOCKS = (*TABLES, "claims", *cells.SPLIT_STREAMS)  # what a document can ask for
+BLOCKS = (*TABLES, "claims", "figures", *cells.SPLIT_STREAMS)  # what a document can ask for
 
 
 @dataclass
@@ -53,10 +53,10 @@ class Plan:
     @property
     def to_make(self) -> str:
         """In words."""
-        parts = [f"{len(self.runs)} runs"] * bool(self.runs)
-        parts += [f"{len(self.again)} runs again, for their scores"] * bool(self.again)
-        parts += [f"{len(self.streams)} streams to count"] * bool(self.streams)
-        parts += [f"{len(self.timed)} methods to time"] * bool(self.timed)
+        parts = [names.plural(len(self.runs), "run")] * bool(self.runs)
+        parts += [f"{names.plural(len(self.again), 'run')} again, for their scores"] * bool(self.again)
+        parts += [f"{names.plural(len(self.streams), 'stream')} to count"] * bool(self.streams)
+        parts += [f"{names.plural(len(self.timed), 'method')} to time"] * bool(self.timed)
         parts += [f"not run: the dataset {name} is not here" for name in sorted(self.not_here)]
         return "; ".join(parts) or "nothing"
 
@@ -248,6 +248,17 @@ def block(name: str, source: Source) -> tables.Table:
     raise unknown("table", name, BLOCKS)
 
 
+def writer(path: Path, source: Source) -> documents.Block:
+    """What stands at the marked places of the document at `path`."""
+
+    def written(name: str) -> str:
+        if name == "figures":
+            return documents.pictures(source.out / "figures", figures.CAPTIONS, path.parent)
+        return render.markdown(tables.compact(block(name, source)))
+
+    return written
+
+
 def check(paths: Iterable[Path]) -> None:
     """Refuse documents that could not be filled, before anything is run or written."""
     for path in paths:
@@ -261,7 +272,7 @@ def fill(paths: Iterable[Path], out: Path) -> list[str]:
     source = Work(["all"], out).source()
     said = []
     for path in paths:
-        changed = documents.fill(path, lambda name: render.markdown(tables.compact(block(name, source))))
+        changed = documents.fill(path, writer(path, source))
         said.append(f"{path}: {'written' if changed else 'up to date'}")
     return said
 
