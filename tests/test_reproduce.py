@@ -382,7 +382,7 @@ def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
         drawn = (tmp_path / f"a/figures/{name}.svg").read_text()
         assert "<path" in drawn
         assert "accuracy" in drawn or "logit" in drawn or "probability" in drawn or "training" in drawn
-        other = figures.draw(name, reproduce.Work(["all"], tmp_path / "a").source())[1]
+        other = figures.draw(name, figures.source(tmp_path / "a"))[1]
         assert other.read_text() == drawn
 
 
@@ -392,6 +392,14 @@ def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):
     assert lines[0] == "fig1a: not drawn, no run of ER on split-cifar10 has its scores (details/RUN.json)"
     assert lines[1] == "fig1b: not drawn, no record of ER + softmax, ER + NCM, hybrid + NCM on split-cifar10"
     assert lines[2] == "fig4: not drawn, nothing was timed yet (times.jsonl)"
+    assert not list(tmp_path.glob("figures/*"))
+
+
+def test_a_figure_of_records_that_are_gone_goes_too(tmp_path):
+    work = reproduce.Work(["fig3"], put(tmp_path, fifteen(Cell(1, row("ER"), "split-mnist"))))
+    assert work.write() == [f"fig3: {tmp_path / 'figures/fig3.png'} and .svg"]
+    put(tmp_path, [])
+    assert work.write() == ["fig3: not drawn, no record on any Split stream"]
     assert not list(tmp_path.glob("figures/*"))
 
 
@@ -541,7 +549,7 @@ def test_mini_imagenet_runs_as_soon_as_its_images_are_here_and_never_twice(tmp_p
 def test_the_report_shows_what_is_behind_each_cell():
     cell = Cell(1, row("hybrid (the paper's own)"), "split-mnist")
     other = [r | {"options": r["options"] | {"lr": 0.3}, "run": "another"} for r in fifteen(cell)]
-    text = against([*fifteen(cell, 88.0), *other])
+    text = against(source([*fifteen(cell, 88.0), *other]))
     assert "1 of the 102 accuracies the paper prints were run here" in text
     assert '<td class="theirs">88.79 <span class="pm">± 0.26</span></td>' in text
     assert '−0.79 <span class="good"' in text
@@ -551,7 +559,12 @@ def test_the_report_shows_what_is_behind_each_cell():
     )
     assert all(f"hybrid-split-mnist-s{seed}-ncm" in text for seed in range(15))
     assert "another" not in text
-    assert against([r | {"stream": "split-digits"} for r in fifteen(cell)]) == ""
+    assert against(source([r | {"stream": "split-digits"} for r in fifteen(cell)])) == ""
+    assert "What the paper’s text claims" not in text
+    last = Cell(4, row("fine-tune", 4), "smooth-cifar10")
+    text = against(source(fifteen(last, 10.0)))
+    assert "<td>confirmed</td><td>Smooth CIFAR-10: 10.00 %, one class of 10 is 10 %</td>" in text
+    assert "not run" not in text
 
 
 # --- what is committed
@@ -560,7 +573,7 @@ def test_the_report_shows_what_is_behind_each_cell():
 def test_committed_tables_and_documents_say_what_the_records_say():
     """When this fails: `make results`."""
     results = ROOT / "results"
-    found = reproduce.Work(["all"], results).source()
+    found = figures.source(results)
     for path in (ROOT / "README.md", ROOT / "docs/reproduction.md"):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text

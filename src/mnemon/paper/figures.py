@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemon import files
+from mnemon.experiments import records
 from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, times
+from mnemon.paper import cells, measured, times
 from mnemon.paper.cells import Cell, Library, Row
 from mnemon.paper.measured import Line
 from mnemon.report import names, style, svg
@@ -48,6 +49,12 @@ class Source:
     again: Library  # OUT/fig1
     times: Sequence[Line]
     seeds: Sequence[int] = cells.SEEDS
+
+
+def source(out: Path, seeds: Sequence[int] = cells.SEEDS) -> Source:
+    """What a folder holds."""
+    again = Library(records.read(out / FOLDER))
+    return Source(out, Library(records.read(out)), again, measured.read(out, measured.TIMES), seeds)
 
 
 class Absent(Exception):

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import Diverged, MnemonError, unknown
-from mnemon.experiments import protocol, records
+from mnemon.experiments import protocol
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods as all_methods
 from mnemon.paper import cells, claims, documents, figures, measured, render, tables, times
-from mnemon.paper.cells import Cell, Library
+from mnemon.paper.cells import Cell
 from mnemon.paper.figures import Absent, Source
 from mnemon.report import names
 
@@ -84,10 +84,7 @@ class Work:
 
     def source(self) -> Source:
         """The records as they are now."""
-        again = Library(records.read(self.out / figures.FOLDER))
-        return Source(
-            self.out, Library(records.read(self.out)), again, measured.read(self.out, measured.TIMES), self.seeds
-        )
+        return figures.source(self.out, self.seeds)
 
     # --- what is there, what is missing
 
@@ -183,7 +180,7 @@ class Work:
             setting = times.Setting(
                 stream,
                 times.SHAPES[stream],
-                steps=times.STEPS[where.type] if steps is None else steps,
+                steps=times.STEPS.get(where.type, times.STEPS["cpu"]) if steps is None else steps,
                 tested=10_000 if where.type == "cuda" else 1000,
             )
             line = times.measure(method, setting, where)
@@ -233,6 +230,8 @@ class Work:
                 path, _ = figures.draw(name, source)
                 said.append(f"{name}: {path} and .svg")
             except Absent as why:
+                for ending in ("png", "svg"):  # one from other records would say what these do not
+                    (self.out / "figures" / f"{name}.{ending}").unlink(missing_ok=True)
                 said.append(f"{name}: not drawn, {why}")
         return said
 
@@ -269,8 +268,7 @@ def check(paths: Iterable[Path]) -> None:
 
 def fill(paths: Iterable[Path], out: Path) -> list[str]:
     """Write the marked places of documents from the records in `out`; a line on each."""
-    source = Work(["all"], out).source()
-    said = []
+    source, said = figures.source(out), []
     for path in paths:
         changed = documents.fill(path, writer(path, source))
         said.append(f"{path}: {'written' if changed else 'up to date'}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from mnemon.experiments.records import Record
-from mnemon.paper import cells, tables
+from mnemon.paper import cells, claims, tables
 from mnemon.paper.cells import Cell, Found, Library
+from mnemon.paper.figures import Source
 from mnemon.report import names
 
 MEANS = {
@@ -27,9 +27,9 @@ class Entry(NamedTuple):
     lost: tuple[Cell, Found] | None
 
 
-def against(records: Iterable[Record]) -> str:
+def against(source: Source) -> str:
     """The section; nothing where no record is of a cell of the paper."""
-    library = Library(records)
+    library = source.library
     parts = [(title, _entries(number, library)) for number, title in PARTS]
     if not any(entries for _, entries in parts):
         return ""
@@ -38,6 +38,7 @@ def against(records: Iterable[Record]) -> str:
 <h2>Against the paper</h2>
 <p class="headline">{escape(_headline(library))}</p>
 {shown}
+{_claims(source)}
 <p class="note below">Percent, mean ± half-width of the 95 % interval. ✓ the intervals overlap; ≥ they do not, and ours is at
 least 98.5 % of the paper’s (≤: of forgetting, lower or at most 4 points above); ✗ neither. † not in the paper. * quoted by the
 paper. A record counts if it was made with the hyper-parameters the cell has today; others are under their stream below.</p>
@@ -123,6 +124,21 @@ def _spread(written: str) -> str:
     """88.79 ± 0.26, the interval quieter."""
     mean, sign, half = written.partition(" ± ")
     return f'{escape(mean)} <span class="pm">± {escape(half)}</span>' if sign else escape(mean)
+
+
+def _claims(source: Source) -> str:
+    """The claims that the records here speak to."""
+    known = [row for row in claims.check(source).parts[0].rows if row[1] != tables.NOT_RUN]
+    if not known:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(c)}</th><td>{escape(v)}</td><td>{escape(n)}</td></tr>' for c, v, n in known
+    )
+    return f"""<h3 class="first">What the paper’s text claims</h3>
+<div class="scroll" role="region" aria-label="Claims" tabindex="0"><table class="claims">
+<caption class="aside">Claims of the paper’s text, and what the records here say</caption>
+<thead><tr><th scope="col">The paper says</th><th scope="col">Our records</th><th scope="col">Number</th></tr></thead>
+<tbody>{rows}</tbody></table></div>"""
 
 
 def _behind(entries: Sequence[Entry]) -> str:
