@@ -582,3 +582,10 @@ def test_committed_tables_and_documents_say_what_the_records_say():
         table = reproduce.block(name, found)
         assert (results / f"tables/{name}.md").read_text(encoding="utf-8").endswith(render.markdown(table)), name
         assert (results / f"tables/{name}.tex").read_text(encoding="utf-8") == render.latex(table), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", measured.read(ROOT / "results", measured.STREAMS), ids=lambda line: line["stream"])
+def test_the_committed_facts_of_the_streams_are_counted_again(line):
+    data.load(protocol.parse(line["stream"]).dataset)
+    assert measured.stream_facts(line["stream"]) == line
