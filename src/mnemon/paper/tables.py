@@ -90,10 +90,9 @@ def _part(number: int, library: Library, streams: Sequence[str]) -> Part:
         best = _best(found)
         for line, (cell, there) in zip(lines, found, strict=True):
             written = ours(there)
-            stands_out = (
-                best is not None and _online(cell) and names.fixed(there.mean) == best if there.values else False
-            )
-            line += [theirs(cell), Bold(written) if stands_out else written, apart(cell, there)]
+            if there.values and _online(cell) and names.fixed(there.mean) == best:
+                written = Bold(written)
+            line += [theirs(cell), written, apart(cell, there)]
     return Part(columns, lines)
 
 
