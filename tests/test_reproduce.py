@@ -16,7 +16,19 @@ from mnemon import cli, data
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.progress import Progress
-from mnemon.paper import cells, claims, documents, figures, measured, numbers, render, reproduce, tables, times
+from mnemon.paper import (
+    cells,
+    claims,
+    documents,
+    evidence,
+    figures,
+    measured,
+    numbers,
+    render,
+    reproduce,
+    tables,
+    times,
+)
 from mnemon.paper.cells import Cell, Library
 from mnemon.report.against import against
 
@@ -69,7 +81,7 @@ def put(folder, found):
 
 
 def source(found, out=Path("nowhere"), lines=()):
-    return figures.Source(out, Library(found), Library([]), lines)
+    return evidence.Source(out, Library(found), Library([]), lines)
 
 
 def mnemon(*words, code=0, capsys):
@@ -303,14 +315,14 @@ def test_claims_follow_the_records():
 
 def test_claims_about_memory_and_learning_rates_come_from_validation_runs():
     def at(spec, classifier, value):
-        return made(Cell(1, figures.row(spec.method), spec.stream), spec.seed, value) | {
+        return made(Cell(1, evidence.row(spec.method), spec.stream), spec.seed, value) | {
             "split": "valid", "classifier": classifier, "options": spec.choice().options(),
         }  # fmt: skip
 
     found = []
-    for seed in figures.SIZE_SEEDS:
+    for seed in evidence.SIZE_SEEDS:
         for size, gain in ((500, 1), (1000, 3), (2000, 4)):
-            er, hybrid = (figures.size_spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
+            er, hybrid = (evidence.size_spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
             found += [at(er, "softmax", 10.0 + seed / 100), at(hybrid, "ncm", 10.0 + seed / 100 + gain)]
         for rate, level in ((0.05, 40), (0.2, 30 + 3 * (seed % 3))):
             spec = Cell(1, row("ER"), "split-cifar10").spec(seed)
@@ -347,15 +359,15 @@ def test_times_are_measured_with_a_full_memory_and_compared_on_one_device():
 
 def everything(folder):
     """A folder from which every figure can be drawn."""
-    stream = figures.BIAS_STREAM
+    stream = evidence.BIAS_STREAM
     found = [r for name in ("ER", "ER + NCM", "hybrid (the paper's own)") for r in fifteen(Cell(1, row(name), stream))]
     found += [
-        made(Cell(1, figures.row(m), s), seed, 30.0) | {"split": "valid", "options": spec.choice().options()}
-        for s in figures.SIZE_STREAMS[:1]
+        made(Cell(1, evidence.row(m), s), seed, 30.0) | {"split": "valid", "options": spec.choice().options()}
+        for s in evidence.SIZE_STREAMS[:1]
         for m in ("er", "hybrid")
-        for size in figures.SIZES
-        for seed in figures.SIZE_SEEDS[:2]
-        if (spec := figures.size_spec(m, s, size, seed))
+        for size in evidence.SIZES
+        for seed in evidence.SIZE_SEEDS[:2]
+        if (spec := evidence.size_spec(m, s, size, seed))
     ]
     put(folder, found)
     scores = [[float(j == k) * 4 - j if j <= k else None for j in range(5)] for k in range(5)]
@@ -382,7 +394,7 @@ def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
         drawn = (tmp_path / f"a/figures/{name}.svg").read_text()
         assert "<path" in drawn
         assert "accuracy" in drawn or "logit" in drawn or "probability" in drawn or "training" in drawn
-        other = figures.draw(name, figures.source(tmp_path / "a"))[1]
+        other = figures.draw(name, evidence.source(tmp_path / "a"))[1]
         assert other.read_text() == drawn
 
 
@@ -407,7 +419,7 @@ def test_runs_whose_scores_are_gone_are_made_again_elsewhere(tmp_path):
     everything(tmp_path)
     (plan,) = reproduce.Work(["fig1"], tmp_path, seeds=range(4)).plans()
     assert (plan.runs, [spec.seed for spec in plan.again]) == ([], [2, 3])
-    again = made(Cell(1, row("ER"), figures.BIAS_STREAM), 2)
+    again = made(Cell(1, row("ER"), evidence.BIAS_STREAM), 2)
     put(tmp_path / "fig1", [again])
     (tmp_path / "fig1/details").mkdir()
     scores = {"softmax": {"average_scores": [[1.0, None], [0.0, 2.0]]}}
@@ -575,7 +587,7 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     results = ROOT / "results"
     if not (results / "records.jsonl").exists():
         pytest.skip("the records are in the repository, not in the package")
-    found = figures.source(results)
+    found = evidence.source(results)
     for path in (ROOT / "README.md", ROOT / "docs/reproduction.md"):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text

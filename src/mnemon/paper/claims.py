@@ -13,9 +13,9 @@ import numpy as np
 
 from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, figures, times
+from mnemon.paper import cells, evidence, times
 from mnemon.paper.cells import Cell, Row
-from mnemon.paper.figures import Absent, Source, row
+from mnemon.paper.evidence import Absent, Source, row
 from mnemon.paper.tables import NOT_RUN, Column, Part, Table
 from mnemon.report import names
 
@@ -81,7 +81,7 @@ def _all(verdicts: Sequence[bool]) -> str:
 
 
 def new_logits_dominate(source: Source) -> Finding:
-    lines, runs = figures.bias(source)
+    lines, runs = evidence.bias(source)
     later = range(1, len(lines))
     first = sum(int(np.argmax(lines[k, : k + 1])) == k for k in later)
     above = np.mean([lines[k, k] - np.mean(lines[k, :k]) for k in later])
@@ -242,7 +242,7 @@ def small_gain_at_500(source: Source) -> Finding:
     stream = "split-cifar100-10"
     gains = {}
     for size in (500, 1000, 2000):
-        hybrid, er = (figures.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
+        hybrid, er = (evidence.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
         gains[size] = _gap(hybrid, er, "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)")
     said = "hybrid less ER, validation: " + ", ".join(f"{by} points at {size}" for size, by in gains.items())
     smaller = gains[500].mean < min(gains[1000].mean, gains[2000].mean)

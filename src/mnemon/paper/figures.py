@@ -6,64 +6,37 @@ SVG, byte for byte.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemon import files
-from mnemon.experiments import records
 from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.records import Record
-from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, measured, times
-from mnemon.paper.cells import Cell, Library, Row
-from mnemon.paper.measured import Line
+from mnemon.paper import cells, times
+from mnemon.paper.cells import Cell, Row
+from mnemon.paper.evidence import (
+    BIAS_STREAM,
+    SIZE_STREAMS,
+    SIZES,
+    Absent,
+    Floats,
+    Source,
+    bias,
+    matrices,
+    row,
+    size_accuracies,
+)
 from mnemon.report import names, style, svg
 from mnemon.report.groups import Style, palette_of
 from mnemon.streams.smooth import class_weights
 
-Floats = NDArray[np.float64]
 COLOURS = re.findall(r"--s\d: (#[0-9a-f]{6})", style.LIGHT)
 INK, MUTED, RULE = (re.findall(rf"--{name}: (#[0-9a-f]{{6}})", style.LIGHT)[0] for name in ("text", "muted", "rule"))
 DPI = 110
-
-BIAS_STREAM = "split-cifar10"  # of Figure 1
-FOLDER = "fig1"  # OUT/fig1: runs made again for their scores, where the records have none
-SIZES = (200, 500, 1000, 2000)  # of the memory, Figure 5
-SIZE_STREAMS = ("split-cifar10", "split-cifar100-10", "split-mini_imagenet-10")
-SIZE_SEEDS = (100, 101, 102, 103, 104)  # on validation samples, so never among the fifteen
-
-
-@dataclass(frozen=True)
-class Source:
-    """What figures are made from."""
-
-    out: Path
-    library: Library
-    again: Library  # OUT/fig1
-    times: Sequence[Line]
-    seeds: Sequence[int] = cells.SEEDS
-
-
-def source(out: Path, seeds: Sequence[int] = cells.SEEDS) -> Source:
-    """What a folder holds."""
-    again = Library(records.read(out / FOLDER))
-    return Source(out, Library(records.read(out)), again, measured.read(out, measured.TIMES), seeds)
-
-
-class Absent(Exception):
-    """Why a figure cannot be drawn, as one line."""
-
-
-def row(method: str, classifier: str | None = None) -> Row:
-    """The row of Table 1 with this method, and with this classifier where the method has several."""
-    return next(r for r in cells.rows(1) if r.method == method and classifier in (None, r.classifier))
 
 
 # --- Figure 1
@@ -93,42 +66,11 @@ def fig1a(source: Source) -> Any:
     return figure
 
 
-def bias(source: Source) -> tuple[Floats, int]:
-    """[k, j]: mean logit of task j's classes after task k, over test samples and runs; how many runs."""
-    cell = Cell(1, row("er", "softmax"), BIAS_STREAM)
-    found = [scores for seed in source.seeds if (scores := _scores(source, cell, seed)) is not None]
-    if not found:
-        raise Absent(f"no run of ER on {BIAS_STREAM} has its scores (details/RUN.json)")
-    return np.mean(found, axis=0), len(found)
-
-
-def _scores(source: Source, cell: Cell, seed: int) -> Floats | None:
-    for library, folder in ((source.library, source.out), (source.again, source.out / FOLDER)):
-        record = library.of(cell, [seed]).records.get(seed)
-        if record is None:
-            continue
-        try:
-            details = json.loads((folder / "details" / f"{record['run']}.json").read_bytes())
-            found = np.array(details["classifiers"][cell.row.classifier]["average_scores"], float)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if found.ndim == 2 and len(found) > 1:
-            return found
-    return None
-
-
-def without_scores(source: Source) -> list[Spec]:
-    """The runs to make again in OUT/fig1 for Figure 1a: those that have a record, but no scores."""
-    cell = Cell(1, row("er", "softmax"), BIAS_STREAM)
-    there = source.library.of(cell, source.seeds).records
-    return [cell.spec(seed) for seed in source.seeds if seed in there and _scores(source, cell, seed) is None]
-
-
 def fig1b(source: Source) -> Any:
     """Accuracy and forgetting of each task at the end: softmax against class means."""
     ways = (row("er", "softmax"), row("er", "ncm"), row("hybrid"))
     labels = ("ER + softmax", "ER + NCM", "hybrid + NCM")
-    found = [_matrices(source, Cell(1, way, BIAS_STREAM)) for way in ways]
+    found = [matrices(source, Cell(1, way, BIAS_STREAM)) for way in ways]
     lacking = [label for label, there in zip(labels, found, strict=True) if there is None]
     if lacking:
         raise Absent(f"no record of {', '.join(lacking)} on {BIAS_STREAM}")
@@ -144,12 +86,6 @@ def fig1b(source: Source) -> Any:
     ax.grid(axis="y")
     _legend(figure, ax, 3)
     return figure
-
-
-def _matrices(source: Source, cell: Cell) -> Floats | None:
-    """[runs, k, j] of the runs of a cell."""
-    found = [np.array(r["accuracy_matrix"], float) for r in source.library.of(cell, source.seeds).records.values()]
-    return np.stack(found) if found else None
 
 
 # --- Figure 2
@@ -202,9 +138,9 @@ def fig3(source: Source) -> Any:
             cell = Cell(1, way, stream)
             found = source.library.of(cell, source.seeds).records
             if found and way.method not in cells.BOUNDS:
-                matrices = _matrices(source, cell)
-                assert matrices is not None
-                shown.setdefault(stream, []).append((way, np.nanmean(matrices, axis=2)))
+                mine = matrices(source, cell)
+                assert mine is not None
+                shown.setdefault(stream, []).append((way, np.nanmean(mine, axis=2)))
                 every += found.values()
     if not shown:
         raise Absent("no record on any Split stream")
@@ -281,19 +217,6 @@ def _times(ax: Any, values: dict[str, float], usual: str, label: str) -> None:
 
 
 # --- Figure 5
-
-
-def size_spec(method: str, stream: str, size: int, seed: int) -> Spec:
-    """A run of Figure 5."""
-    loss = row(method).loss
-    classifiers = cells.CLASSIFIERS[method, loss]
-    return Spec(method, stream, seed, loss, classifiers, "valid", options={"memory_size": size}, cell="fig5")
-
-
-def size_accuracies(source: Source, method: str, stream: str, size: int) -> dict[int, float]:
-    """Validation accuracy by seed."""
-    there = source.library.like(size_spec(method, stream, size, 0), row(method).classifier)
-    return {seed: there[seed]["average_accuracy"] for seed in SIZE_SEEDS if seed in there}
 
 
 def fig5(source: Source) -> Any:

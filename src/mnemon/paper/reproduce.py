@@ -18,9 +18,9 @@ from mnemon.experiments import protocol
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods as all_methods
-from mnemon.paper import cells, claims, documents, figures, measured, render, tables, times
+from mnemon.paper import cells, claims, documents, evidence, figures, measured, render, tables, times
 from mnemon.paper.cells import Cell
-from mnemon.paper.figures import Absent, Source
+from mnemon.paper.evidence import Absent, Source
 from mnemon.report import names
 
 TABLES = tuple(f"table{number}" for number in range(1, 8))
@@ -84,7 +84,7 @@ class Work:
 
     def source(self) -> Source:
         """The records as they are now."""
-        return figures.source(self.out, self.seeds)
+        return evidence.source(self.out, self.seeds)
 
     # --- what is there, what is missing
 
@@ -102,10 +102,10 @@ class Work:
         if target == "table7":
             return Plan(target, "streams", len(tables.table(7, source.library).parts[0].rows)).all_there()
         if target == "fig1":
-            ways = [figures.row("er", "softmax"), figures.row("er", "ncm"), figures.row("hybrid")]
-            plan = self._cells(target, self._only(Cell(1, way, figures.BIAS_STREAM) for way in ways), source)
-            if self._wanted("er", figures.BIAS_STREAM):
-                plan.again = figures.without_scores(source)
+            ways = [evidence.row("er", "softmax"), evidence.row("er", "ncm"), evidence.row("hybrid")]
+            plan = self._cells(target, self._only(Cell(1, way, evidence.BIAS_STREAM) for way in ways), source)
+            if self._wanted("er", evidence.BIAS_STREAM):
+                plan.again = evidence.without_scores(source)
             return plan
         if target == "fig2":
             return Plan(target, "streams", 2).all_there()
@@ -128,17 +128,17 @@ class Work:
 
     def _sizes(self, target: str, source: Source) -> Plan:
         plan, missing = Plan(target, "points"), []
-        for stream in figures.SIZE_STREAMS:
+        for stream in evidence.SIZE_STREAMS:
             for method in ("er", "hybrid"):
-                for size in figures.SIZES if self._wanted(method, stream) else ():
-                    found = figures.size_accuracies(source, method, stream, size)
+                for size in evidence.SIZES if self._wanted(method, stream) else ():
+                    found = evidence.size_accuracies(source, method, stream, size)
                     missing += [
-                        figures.size_spec(method, stream, size, seed)
-                        for seed in figures.SIZE_SEEDS
+                        evidence.size_spec(method, stream, size, seed)
+                        for seed in evidence.SIZE_SEEDS
                         if seed not in found
                     ]
                     plan.of += 1
-                    plan.there += len(found) == len(figures.SIZE_SEEDS)
+                    plan.there += len(found) == len(evidence.SIZE_SEEDS)
         return _with_runs(plan, missing)
 
     def _streams(self, target: str) -> Plan:
@@ -174,7 +174,7 @@ class Work:
             _tolerant(lambda: run_all(runs, self.out, device=device, progress=progress), say)
         again = [spec for plan in self.plans() for spec in plan.again]  # runs made just now have their scores
         if again:
-            _tolerant(lambda: run_all(again, self.out / figures.FOLDER, device=device, progress=progress), say)
+            _tolerant(lambda: run_all(again, self.out / evidence.AGAIN, device=device, progress=progress), say)
         set_precision("tf32", where)
         for method, stream in (pair for plan in plans for pair in plan.timed):
             setting = times.Setting(
@@ -268,7 +268,7 @@ def check(paths: Iterable[Path]) -> None:
 
 def fill(paths: Iterable[Path], out: Path) -> list[str]:
     """Write the marked places of documents from the records in `out`; a line on each."""
-    source, said = figures.source(out), []
+    source, said = evidence.source(out), []
     for path in paths:
         changed = documents.fill(path, writer(path, source))
         said.append(f"{path}: {'written' if changed else 'up to date'}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mnemon.paper import cells, claims, tables
 from mnemon.paper.cells import Cell, Found, Library
-from mnemon.paper.figures import Source
+from mnemon.paper.evidence import Source
 from mnemon.report import names
 
 MEANS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.paper import figures, numbers
+from mnemon.paper import evidence, numbers
 from mnemon.report import facts, names
 from mnemon.report.against import against
 from mnemon.report.commands import commands
@@ -31,7 +31,7 @@ METRICS = (
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
-    text = page(read(Path(folder)), figures.source(Path(folder))).encode()
+    text = page(read(Path(folder)), evidence.source(Path(folder))).encode()
     try:
         files.write(path, text)
     except OSError as error:
@@ -39,7 +39,7 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     return path
 
 
-def page(sections: Sequence[Section], source: figures.Source) -> str:
+def page(sections: Sequence[Section], source: evidence.Source) -> str:
     pen = Pen()
     body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
     runs = {r["run"] for s in sections for g in s.groups for r in g.records}
