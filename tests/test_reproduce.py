@@ -410,6 +410,9 @@ def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):
 def test_a_figure_of_records_that_are_gone_goes_too(tmp_path):
     work = reproduce.Work(["fig3"], put(tmp_path, fifteen(Cell(1, row("ER"), "split-mnist"))))
     assert work.write() == [f"fig3: {tmp_path / 'figures/fig3.png'} and .svg"]
+    drawn = (tmp_path / "figures/fig3.svg").read_bytes()
+    reproduce.Work(["fig3"], tmp_path, seeds=[0]).write()  # fewer are asked for, not shown
+    assert (tmp_path / "figures/fig3.svg").read_bytes() == drawn
     put(tmp_path, [])
     assert work.write() == ["fig3: not drawn, no record on any Split stream"]
     assert not list(tmp_path.glob("figures/*"))

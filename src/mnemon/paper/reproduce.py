@@ -190,8 +190,8 @@ class Work:
     # --- writing
 
     def write(self) -> list[str]:
-        """Write the tables and figures of the targets; a line on each."""
-        source, said = self.source(), []
+        """Write the tables and figures of the targets, from all seeds that are there; a line on each."""
+        source, said = evidence.source(self.out), []
         for target in self.targets:
             if target in TABLES:
                 said.append(self._write_table(block(target, source), self._verdicts(target, source)))
