@@ -2,11 +2,12 @@
 # make test        lint, types and tests, under 10 minutes on 2 cores
 # make test-slow   the long kill tests, and the tests on real data
 # make bench       speed beside the plain loop
+# make results     the tables and figures in results/, README.md and docs/, from the records; runs nothing
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench clean
+.PHONY: demo test test-slow bench results clean
 
 demo: .venv/.core
 	$(BIN)/mnemon demo --out out/demo
@@ -24,6 +25,9 @@ bench: .venv/.dev
 	$(BIN)/mnemon bench --out out/bench
 	$(BIN)/python benchmarks/long_stream.py
 	$(BIN)/python benchmarks/estimator.py
+
+results: .venv/.core
+	$(BIN)/mnemon reproduce all --records-only --out results --fill README.md docs/reproduction.md docs/ambiguities.md
 
 # One environment, filled in two stages; each is skipped while nothing it depends on has changed.
 .venv/.core: pyproject.toml constraints.txt

@@ -11,10 +11,11 @@ import mnemon
 from by_hand import Y, drawn, learn, make, normalised, stack, walk
 from mnemon import MnemonError
 from mnemon.experiments import protocol, records
+from mnemon.experiments.found import Found
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.methods import methods
-from mnemon.paper import sensitivity
+from mnemon.paper import documents, evidence, reproduce, sensitivity
 from mnemon.paper.sensitivity import STUDIES
 from mnemon.report import names
 from mnemon.streams import smooth
@@ -107,8 +108,10 @@ def test_the_page_names_and_draws_the_spread():
 
 
 def test_the_page_has_the_tables_of_the_records():
-    page = (ROOT / "docs" / "ambiguities.md").read_text()
-    assert sensitivity.filled(page, records.read(ROOT / "results")) == page, "run: python -m mnemon.paper.sensitivity"
+    page = ROOT / "docs" / "ambiguities.md"
+    tables = reproduce.writer(page, evidence.source(ROOT / "results"))
+    assert documents.names(page) == ["sensitivity"]
+    assert documents.filled(page.read_text(), tables) == page.read_text(), "run: make results"
 
 
 def test_a_study_changes_one_choice():
@@ -139,29 +142,37 @@ def test_a_cell_is_the_mean_of_its_records_or_not_run():
     forgetting = np.mean([r["average_forgetting"] for r in mine])
 
     def cell(of_them):
-        (line,) = (li for li in sensitivity.markdown(of_them).splitlines() if li.startswith("| hybrid + NCM, random"))
+        (line,) = (
+            li for li in sensitivity.markdown(Found(of_them)).splitlines() if li.startswith("| hybrid + NCM, random")
+        )
         return line.split(" | ")[1]
 
     assert cell(there) == cell(mine) == f"{mean:.2f} ± {half:.2f} ({forgetting:.2f})"
     assert cell([]) == "not run"
     assert cell(mine[:1]).endswith(", 1 of 5 runs")
-    assert set(sensitivity.markdown([]).replace("|", " ").split()) >= {"not", "run"}
-    assert "±" not in sensitivity.markdown([])
+    assert set(sensitivity.markdown(Found([])).replace("|", " ").split()) >= {"not", "run"}
+    assert "±" not in sensitivity.markdown(Found([]))
 
 
 def test_missing_runs_are_each_named_once():
-    specs = sensitivity.missing([], ["split-mnist", "smooth-mnist"])
+    specs = sensitivity.missing(Found([]), ["split-mnist", "smooth-mnist"])
     keys = [s.key(s.choice(), str(protocol.parse(s.stream)), "-", {"device": "cpu"}) for s in specs]
     assert len(set(keys)) == len(keys)
     trained = {s.classifiers for s in specs if s.method == "er" and s.order == "natural" and s.stream == "split-mnist"}
     assert ("ncm", "ncm-raw", "ncm-unit", "softmax") in trained  # one training, read four ways
     assert {s.split for s in specs} == {"test"}
     assert {s.cell for s in specs} == {"sensitivity"}
-    assert sensitivity.missing(records.read(ROOT / "results"), ["split-mnist", "smooth-mnist"]) == []
+    assert sensitivity.missing(Found(records.read(ROOT / "results")), ["split-mnist", "smooth-mnist"]) == []
     with pytest.raises(MnemonError, match="did you mean 'split-mnist'"):
-        sensitivity.missing([], ["split-mnits"])
+        sensitivity.missing(Found([]), ["split-mnits"])
 
 
-def test_a_page_without_a_place_for_the_tables():
-    with pytest.raises(MnemonError, match="no place for the tables"):
-        sensitivity.filled("nothing here", [])
+def test_reproduce_makes_what_the_tables_miss(tmp_path):
+    """Only what has no record; a run that two studies read is made once, with the classifiers of both."""
+    work = reproduce.Work(["sensitivity"], tmp_path, streams=("split-mnist",))
+    (plan,) = work.plans()
+    assert (plan.there, plan.of) == (0, 16)
+    er = [s for s in plan.runs if (s.method, s.order, s.seed, s.options.get("forward")) == ("er", "natural", 0, None)]
+    assert er[0].classifiers == ("ncm", "ncm-raw", "ncm-unit", "softmax")
+    (plan,) = reproduce.Work(["sensitivity"], ROOT / "results", streams=("split-mnist",)).plans()
+    assert (plan.there, plan.of, plan.runs) == (16, 16, [])

@@ -297,6 +297,74 @@ def report(
     print(report_room.write(folder, out))
 
 
+def reproduce(
+    targets: Positional[
+        Annotated[
+            tuple[str, ...],
+            arg(help="table1 … table7, fig1 … fig5, sensitivity, or all", metavar="TARGET …", help_behavior_hint=""),
+        ]
+    ],
+    out: Annotated[Path, arg(help="folder of the records; tables/ and figures/ are written there")] = Path("results"),
+    seeds: Annotated[str, arg(help="how many seeds a cell is to have (0 up to that), or which: 0-4")] = "15",
+    methods: Annotated[
+        str | None,
+        arg(help="run only these, with commas", metavar="NAMES", help_behavior_hint="(default: all of the target)"),
+    ] = None,
+    streams: Annotated[
+        str | None,
+        arg(help="run only on these, with commas", metavar="NAMES", help_behavior_hint="(default: all of the target)"),
+    ] = None,
+    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
+    dry_run: Annotated[bool, arg(help="say what is there and what would be run; run and write nothing")] = False,
+    records_only: Annotated[bool, arg(help="write from the records that are there; run nothing")] = False,
+    fill: Annotated[
+        tuple[Path, ...],
+        arg(
+            help="documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
+            "(NAME: table1 … table7, claims, figures, sensitivity, split-mnist …)",
+            metavar="FILE …",
+            help_behavior_hint="",
+        ),
+    ] = (),
+    steps: Annotated[
+        int | None,
+        arg(help="fig4: steps timed for each method", metavar="INT", help_behavior_hint="(default: 400; on a CPU 20)"),
+    ] = None,
+    quiet: Annotated[bool, arg(help="no progress on stderr")] = False,
+) -> None:
+    """Make the paper's tables and figures: runs what is missing, takes the rest from the records.
+
+    A record counts for a cell only if it was made with the hyper-parameters the cell has today. Finished runs are never
+    repeated, an interrupted command goes on where it stopped, and several processes can share a folder. What cannot be run
+    here is printed as "not run". Writes OUT/tables/*.md and *.tex, OUT/figures/*.png and *.svg.
+
+      mnemon reproduce table1 --methods hybrid,er --streams split-mnist
+      mnemon reproduce all --dry-run
+    """
+    from mnemon.experiments.progress import Progress
+    from mnemon.paper import reproduce as room
+
+    if steps is not None and steps < 1:
+        raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
+    work = room.Work(list(targets), out, _seeds(seeds), _names(methods), _names(streams))
+    room.check(fill)
+    if not records_only:
+        plans = work.plans(room.device_name(device))
+        rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]
+        _table(f"in {out}", ("target", "there", "to make"), rows)
+        if dry_run:
+            print("\n".join(room.commands(plans)))
+            return
+        progress = Progress(quiet=quiet)
+        work.make(device, steps=steps, progress=progress, say=progress.say)
+    for line in [*work.write(), *room.fill(fill, out)]:
+        print(line)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(text.split(","))
+
+
 def data_list() -> None:
     """List the datasets, and which of them are here."""
     from mnemon import data
@@ -593,6 +661,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "list": list_,
     "run": _run_command,  # made when asked for: its options come from the methods
     "tune": tune,
+    "reproduce": reproduce,
     "report": report,
     "fit": fit,
     "predict": predict,

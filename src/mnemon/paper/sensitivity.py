@@ -2,37 +2,25 @@
 
 Nothing is chosen here, so the runs are tested on test images, with seeds 0 to 4. All other hyper-parameters are written out
 below, at the values of our first tables (hybrid: those the paper prints), so that a study does not move when a recipe is
-tuned anew. docs/ambiguities.md has the tables, made from the records:
-
-    python -m mnemon.paper.sensitivity                               write the tables from results/
-    python -m mnemon.paper.sensitivity --run split-mnist smooth-mnist    make the missing runs of these streams first
+tuned anew. `mnemon reproduce sensitivity` makes the runs; docs/ambiguities.md has the tables, written from the records.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import tyro
-from tyro.conf import arg
-
-from mnemon import files
-from mnemon.errors import MnemonError, unknown
-from mnemon.experiments import protocol, records
+from mnemon.errors import unknown
+from mnemon.experiments import protocol
 from mnemon.experiments.found import Found
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
-from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
 from mnemon.report import names
 
 SEEDS = range(5)
-MARKS = ("<!-- mnemon: sensitivity -->", "<!-- /mnemon -->")  # between them a page has the tables
 
 # (method, stream) → options
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
@@ -51,6 +39,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
 }
 SPLIT = ("split-mnist", "split-cifar10", "split-cifar100-20")
 SMOOTH = ("smooth-mnist", "smooth-cifar10", "smooth-cifar100")
+STREAMS = (*SPLIT, *SMOOTH)
 
 
 class Variant(NamedTuple):
@@ -152,13 +141,12 @@ STUDIES = (
 )
 
 
-def missing(there: Iterable[Record], streams: Iterable[str]) -> list[Spec]:
+def missing(found: Found, streams: Iterable[str]) -> list[Spec]:
     """The runs of these streams that have no record yet; classifiers that read one training are one run."""
-    found = Found(there)
     wanted: dict[str, Spec] = {}  # by what makes a training another
     of_streams = set(streams)
-    if strange := of_streams - {*SPLIT, *SMOOTH}:
-        raise unknown("stream of a study:", min(strange), (*SPLIT, *SMOOTH))
+    if strange := of_streams - set(STREAMS):
+        raise unknown("stream of a study:", min(strange), STREAMS)
     for study in STUDIES:
         for stream in study.streams:
             for spec in (v.spec(stream, seed) for v in study.variants for seed in SEEDS if stream in of_streams):
@@ -170,9 +158,20 @@ def missing(there: Iterable[Record], streams: Iterable[str]) -> list[Spec]:
     return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in wanted.values()]
 
 
-def markdown(there: Iterable[Record]) -> str:
+def count(found: Found, streams: Iterable[str]) -> tuple[int, int]:
+    """How many numbers of the tables are complete, and how many there are."""
+    whole = [
+        all(found.of(variant.spec(stream, seed)) is not None for seed in SEEDS)
+        for study in STUDIES
+        for stream in study.streams
+        for variant in study.variants
+        if stream in streams
+    ]
+    return sum(whole), len(whole)
+
+
+def markdown(found: Found) -> str:
     """A table for each study: mean ± half-width of the 95 % interval, and the forgetting."""
-    found = Found(there)
     tables = []
     for study in STUDIES:
         lines = [
@@ -186,7 +185,7 @@ def markdown(there: Iterable[Record]) -> str:
             cells = [_cell([found.of(variant.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
         tables.append("\n".join(lines))
-    return "\n\n".join(tables)
+    return "\n\n".join(tables) + "\n"
 
 
 def _cell(runs: list[Record | None]) -> str:
@@ -198,29 +197,3 @@ def _cell(runs: list[Record | None]) -> str:
     if forgetting:
         text += f" ({sum(forgetting) / len(forgetting):.2f})"
     return text if len(made) == len(runs) else f"{text}, {len(made)} of {len(runs)} runs"
-
-
-def filled(page: str, there: Iterable[Record]) -> str:
-    """The page with its tables as the records have them."""
-    start, end = MARKS
-    if page.count(start) != 1 or end not in page.partition(start)[2]:
-        raise MnemonError(f"the page has no place for the tables: {start} … {end}")
-    tables = f"{start}\n\n{markdown(there)}\n\n{end}"
-    return re.sub(f"{re.escape(start)}.*?{re.escape(end)}", lambda _: tables, page, count=1, flags=re.DOTALL)
-
-
-def main(
-    results: Annotated[Path, arg(help="folder of the records")] = Path("results"),
-    page: Annotated[Path, arg(help="the page with the tables")] = Path("docs/ambiguities.md"),
-    run: Annotated[tuple[str, ...], arg(help="streams whose missing runs are made first", metavar="STREAM …")] = (),
-    device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
-) -> None:
-    """Write the sensitivity tables of a page from the records of a folder; make missing runs first, if asked to."""
-    if specs := missing(records.read(results), run):
-        run_all(specs, results, device=device, progress=Progress())
-    files.write(page, filled(page.read_text(), records.read(results)).encode())
-    print(page)
-
-
-if __name__ == "__main__":
-    tyro.cli(main, prog="python -m mnemon.paper.sensitivity")

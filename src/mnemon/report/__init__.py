@@ -6,9 +6,19 @@ svg       a matplotlib figure → SVG that follows the page's colours
 figures   the plots, one function each, from plain arrays
 exhibits  which plots a stream gets, and how to read them
 facts     the sentence, the protocol and the commands of a stream
+against   the paper's cells beside ours, with what is behind each
 page      the HTML
 """
 
-from mnemon.report.page import write
+from __future__ import annotations
+
+from pathlib import Path
 
 __all__ = ["write"]
+
+
+def write(folder: Path | str, out: Path | str | None = None) -> Path:
+    """Write FOLDER/report.html (or `out`) from the folder's records."""
+    from mnemon.report.page import write as write_page  # the names and colours of this room are used without the page
+
+    return write_page(folder, out)

@@ -39,16 +39,10 @@ def _command(groups: list[Group]) -> str:
         words += ["--order", first["order"]]
     if first.get("split", "test") != "test":
         words += ["--split", first["split"]]
-    seeds = groups[0].seeds
-    words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else _listed(seeds)]
+    words += ["--seeds", names.seeds(groups[0].seeds)]
     if where := _where(first):
         words += ["--device", where]
     return shlex.join(str(word) for word in words)
-
-
-def _listed(seeds: list[int]) -> str:
-    """3-5,8; a single seed as a range of one, since a bare number is a count."""
-    return f"{seeds[0]}-{seeds[0]}" if len(seeds) == 1 else names.ranges(seeds, "-")
 
 
 def _where(record: dict[str, Any]) -> str:

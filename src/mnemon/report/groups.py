@@ -138,7 +138,7 @@ def read(folder: Path) -> list[Section]:
     sections: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
-    palette = _palette(found)
+    palette = palette_of(found)
     order = sorted(sections, key=lambda key: (key[1] != "test", key[0].startswith("smooth"), key))
     return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
 
@@ -198,7 +198,7 @@ def _order(record: Record) -> tuple[Any, ...]:
     return names.method_order(record["method"]), record["method"], record["loss"], place, classifier, sorted(values)
 
 
-def _palette(found: list[Record]) -> dict[tuple[str, str, str], Style]:
+def palette_of(found: Sequence[Record]) -> dict[tuple[str, str, str], Style]:
     """One style a way for the whole page: the paper's own in the accent, the bounds muted, the rest by order."""
     ways = list(dict.fromkeys(_way(r) for r in sorted(found, key=_order)))
     palette: dict[tuple[str, str, str], Style] = {}

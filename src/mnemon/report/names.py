@@ -124,5 +124,13 @@ def ranges(numbers: Iterable[int], dash: str = "–") -> str:
     return joint.join(f"{a}" if a == b else f"{a}{dash}{b}" for a, b in parts)
 
 
+def seeds(numbers: Iterable[int]) -> str:
+    """As `--seeds` takes them: 15 for 0 to 14, else 3-5,8; a single seed as a range of one, since a bare number is a count."""
+    found = sorted(set(numbers))
+    if found == list(range(len(found))):
+        return str(len(found))
+    return f"{found[0]}-{found[0]}" if len(found) == 1 else ranges(found, "-")
+
+
 def seconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"

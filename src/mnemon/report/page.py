@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.paper import numbers
+from mnemon.paper import evidence, numbers
 from mnemon.report import facts, names
+from mnemon.report.against import against
 from mnemon.report.commands import commands
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.exhibits import exhibits
@@ -30,7 +31,7 @@ METRICS = (
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
-    text = page(read(Path(folder))).encode()
+    text = page(read(Path(folder)), evidence.source(Path(folder))).encode()
     try:
         files.write(path, text)
     except OSError as error:
@@ -38,10 +39,11 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     return path
 
 
-def page(sections: Sequence[Section]) -> str:
+def page(sections: Sequence[Section], source: evidence.Source) -> str:
     pen = Pen()
     body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
     runs = {r["run"] for s in sections for g in s.groups for r in g.records}
+    paper = against(source)
     streams = list(dict.fromkeys(s.title for s in sections))
     title = (
         f"{streams[0]}: mnemon report"
@@ -62,8 +64,9 @@ def page(sections: Sequence[Section]) -> str:
 <h1>Learning from a stream, class after class</h1>
 <p class="quiet">{names.plural(len(runs), "run")} on {escape(_listed(streams))}. The samples come in the order of the
 stream; the classifier is tested on all classes it has met, and never told which task a sample is from.</p>
-{_contents(sections)}</header>
+{_contents(sections, bool(paper))}</header>
 <main>
+{paper}
 {body}
 </main>
 <footer>
@@ -87,10 +90,11 @@ def _listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{'; '.join(items[:-1])} and {items[-1]}"
 
 
-def _contents(sections: Sequence[Section]) -> str:
+def _contents(sections: Sequence[Section], with_paper: bool) -> str:
     if len(sections) == 1:
         return ""
-    items = "".join(
+    items = '<li><a href="#paper">Against the paper</a></li>' * with_paper
+    items += "".join(
         f'<li><a href="#stream-{number}">{escape(s.title)}{" (validation)" if s.split == "valid" else ""}</a></li>'
         for number, s in enumerate(sections, 1)
     )

@@ -68,6 +68,20 @@ td.best { font-weight: 700; }
 tr.bound > * { color: var(--muted); }
 td.theirs, th.theirs { background: var(--wash); padding-right: .6rem; padding-left: .6rem; }
 td:has(+ .theirs), th:has(+ .theirs) { padding-right: .8rem; }
+.against tr.over th { padding-top: 1.1rem; font-weight: 600; text-align: left; }
+.against tr.over th, .against tr.behind td { background: none; }
+.against tr.behind td { text-align: left; white-space: normal; padding-left: 0; border-bottom-color: currentColor; }
+.against tr.behind details { margin: 0; font-size: .95em; position: sticky; left: 0;
+  max-width: min(68rem, calc(100vw - 4rem)); }
+.against tr.behind dl { display: block; margin: .6rem 0 .4rem; }
+.against tr.behind dd { margin: .1rem 0 .7rem; color: var(--muted); font-size: .92em; }
+.against code { color: var(--text); font: .96em ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
+@media (max-width: 60rem) {
+  .against th[scope=row] { position: sticky; left: 0; background: var(--paper); box-shadow: 0 1px var(--rule); z-index: 1; }
+}
+.against .overlap { color: var(--s2); } .against .off { color: var(--s1); } .against .good { color: var(--muted); }
+.claims th, .claims td { text-align: left; white-space: normal; vertical-align: top; }
+.claims td { min-width: 7rem; } .claims td:last-child { min-width: 16rem; } .claims th:first-child { min-width: 14rem; }
 svg.swatch { width: 1.5rem; height: .6rem; margin-right: .55rem; vertical-align: .08em; flex: none; }
 
 figure { margin: 2.8rem 0 0; break-inside: avoid; }
@@ -83,6 +97,12 @@ figcaption { max-width: 46rem; margin-top: .9rem; }
 .legend { list-style: none; margin: 0; padding: 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
 .legend li { display: flex; align-items: baseline; padding: .22rem 0; }
 .legend b { margin-left: auto; padding-left: 1rem; font-weight: 500; }
+@media (max-width: 44rem) {
+  .claims thead { display: none; }
+  .claims tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--rule); }
+  .claims th, .claims td { display: block; border: 0; padding: .1rem 0; min-width: 0 !important; }
+  .claims td:nth-child(2) { color: var(--muted); }
+}
 @media (max-width: 44rem) { .curves .panels { grid-template-columns: minmax(0, 1fr); } }
 @media (max-width: 30rem) {
   main, header, footer { padding: 0 1rem; }

@@ -1,0 +1,284 @@
+"""What the paper's text claims, each checked against our records: a small function from records to a verdict with its number.
+
+Differences are between runs with the same seed, which see the same stream; one is called real where its 95 % interval
+excludes zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mnemon.experiments.metrics import confidence_interval
+from mnemon.experiments.spec import Spec
+from mnemon.paper import cells, evidence, times
+from mnemon.paper.cells import Cell, Row
+from mnemon.paper.evidence import Absent, Source, row
+from mnemon.paper.tables import NOT_RUN, Column, Part, Table
+from mnemon.report import names
+
+CONFIRMED, NOT_CONFIRMED, DEPENDS = "confirmed", "not confirmed", "depends"
+NEARLY_FREE = 10  # percent more test time, at most
+A_BIT = 1.15  # times the training time, at most
+LEAST = 3  # runs in common that a difference is judged by
+
+
+class Finding(NamedTuple):
+    verdict: str
+    numbers: str
+
+
+class Gap(NamedTuple):
+    """A difference over runs with the same seeds."""
+
+    mean: float
+    half: float
+    runs: int
+
+    @property
+    def positive(self) -> bool:
+        return self.mean > self.half
+
+    @property
+    def negative(self) -> bool:
+        return -self.mean > self.half
+
+    def __str__(self) -> str:
+        sign = "+" if round(self.mean, 2) > 0 else ""
+        runs = "" if self.runs == len(cells.SEEDS) else f" (n = {self.runs})"
+        return f"{sign}{names.fixed(self.mean)} ± {names.fixed(self.half)}{runs}"
+
+
+def ablation(name: str) -> Row:
+    """A row of Table 3 by its name."""
+    return next(r for r in cells.rows(3) if r.name == name)
+
+
+def gap(source: Source, one: Row, other: Row, stream: str, table: int = 1) -> Gap:
+    """`one` less `other`; `table` 2 compares what is forgotten."""
+    values = []
+    for way in (one, other):
+        cell = Cell(table, way, stream)
+        there = source.library.of_cell(cell, source.seeds).records
+        values.append({seed: record[cell.metric] for seed, record in there.items()})
+    return _gap(values[0], values[1], f"{one.name} and {other.name} on {stream}")
+
+
+def _gap(one: dict[int, float], other: dict[int, float], what: str) -> Gap:
+    both = sorted(one.keys() & other.keys())
+    if len(both) < LEAST:
+        raise Absent(what)
+    return Gap(*confidence_interval([one[seed] - other[seed] for seed in both]), len(both))
+
+
+def _all(verdicts: Sequence[bool]) -> str:
+    return CONFIRMED if all(verdicts) else DEPENDS if any(verdicts) else NOT_CONFIRMED
+
+
+# --- the claims
+
+
+def new_logits_dominate(source: Source) -> Finding:
+    lines, runs = evidence.bias(source)
+    later = range(1, len(lines))
+    first = sum(int(np.argmax(lines[k, : k + 1])) == k for k in later)
+    above = np.mean([lines[k, k] - np.mean(lines[k, :k]) for k in later])
+    said = f"ER, Split CIFAR-10: the newest task has the highest mean logit after {first} of {len(later)} tasks, "
+    said += f"{names.fixed(float(above))} above the mean of the older ones ({names.plural(runs, 'run')})"
+    return Finding(CONFIRMED if first == len(later) else DEPENDS if above > 0 else NOT_CONFIRMED, said)
+
+
+def ncm_helps_on_cifar10(source: Source) -> Finding:
+    by = gap(source, ablation("CE + NCM (raw)"), ablation("CE + softmax"), "split-cifar10")
+    more = gap(source, ablation("CE + NCM (normalised)"), ablation("CE + softmax"), "split-cifar10")
+    return Finding(CONFIRMED if by.positive else NOT_CONFIRMED, f"{by} points raw, {more} normalised")
+
+
+def ncm_does_not_help_on_cifar100(source: Source) -> Finding:
+    by = gap(source, ablation("CE + NCM (raw)"), ablation("CE + softmax"), "split-cifar100-20")
+    more = gap(source, ablation("CE + NCM (normalised)"), ablation("CE + softmax"), "split-cifar100-20")
+    said = f"{by} points raw, {more} normalised (20 tasks)"
+    return Finding(NOT_CONFIRMED if by.positive else CONFIRMED, said)
+
+
+def ms_degrades(source: Source) -> Finding:
+    """Against the hybrid, since the streams differ in more than the classes of a batch."""
+    ms, hybrid = ablation("MS + NCM (normalised)"), ablation("hybrid + NCM (normalised)")
+    two, five = (gap(source, ms, hybrid, stream) for stream in cells.ABLATION_STREAMS)
+    said = f"MS less hybrid: {two} points with 2 classes a batch (CIFAR-10), {five} with up to 5 (CIFAR-100, 20 tasks)"
+    worse = five.negative and five.mean + five.half < two.mean - two.half
+    return Finding(CONFIRMED if worse else DEPENDS if five.negative else NOT_CONFIRMED, said)
+
+
+def ncm_beats_proxies(source: Source) -> Finding:
+    one, other = ablation("hybrid + NCM (normalised)"), ablation("hybrid + proxy")
+    by = [gap(source, one, other, stream) for stream in cells.ABLATION_STREAMS]
+    said = f"NCM less proxies: {by[0]} points on CIFAR-10, {by[1]} on CIFAR-100 (20 tasks)"
+    return Finding(_all([each.positive for each in by]), said)
+
+
+def ms_is_critical(source: Source) -> Finding:
+    one, other = ablation("hybrid + NCM (normalised)"), ablation("PNCA + NCM (normalised)")
+    by = [gap(source, one, other, stream) for stream in cells.ABLATION_STREAMS]
+    said = f"hybrid less PNCA alone, both with NCM: {by[0]} points on CIFAR-10, {by[1]} on CIFAR-100 (20 tasks)"
+    return Finding(_all([each.positive for each in by]), said)
+
+
+def ce_is_unstable(source: Source) -> Finding:
+    """On validation samples, as η is chosen."""
+    said, worse, lower, wilder = [], [], [], []
+    for stream in ("split-mnist", "split-cifar10"):
+        by_rate = {rate: _at(source, stream, rate) for rate in (0.05, 0.1, 0.15, 0.2)}
+        known = {rate: found for rate, found in by_rate.items() if len(found) >= LEAST}
+        if 0.2 not in known or len(known) < 2:
+            continue
+        best = max(known, key=lambda rate: np.mean(list(known[rate].values())))
+        spread = {rate: float(np.std(list(found.values()), ddof=1)) for rate, found in known.items()}
+        if best == 0.2:
+            worse.append(False)
+            said.append(f"{names.stream(stream)}: 0.2 is the best η")
+            continue
+        by = _gap(known[0.2], known[best], stream)
+        worse.append(by.negative)
+        lower.append(by.mean < 0)
+        wilder.append(spread[0.2] > 2 * spread[best])
+        said.append(
+            f"{names.stream(stream)}, validation, η = 0.2 less η = {best}: {by} points; standard deviation over seeds "
+            f"{names.fixed(spread[0.2])} against {names.fixed(spread[best])}"
+        )
+    if not said:
+        raise Absent("ER at several η on validation samples")
+    verdict = CONFIRMED if all(worse + wilder) else DEPENDS if any(lower + wilder) else NOT_CONFIRMED
+    return Finding(verdict, "; ".join(said))
+
+
+def _at(source: Source, stream: str, rate: float) -> dict[int, float]:
+    """ER's validation accuracy at a learning rate, by seed."""
+    there = source.library.like(Spec("er", stream, split="valid", loss="ce", options={"lr": rate}), "softmax")
+    return {seed: record["average_accuracy"] for seed, record in there.items()}
+
+
+def only_the_last_class(source: Source) -> Finding:
+    said, right = [], []
+    for stream, classes in (("smooth-cifar10", 10), ("smooth-cifar100", 100)):
+        found = source.library.of_cell(Cell(4, row("fine-tune"), stream), source.seeds)
+        if found.values:
+            right.append(abs(found.mean - 100 / classes) < 0.1)
+            said.append(
+                f"{names.stream(stream)}: {names.fixed(found.mean)} %, one class of {classes} is {100 / classes:g} %"
+            )
+    if not said:
+        raise Absent("fine-tune on Smooth streams")
+    return Finding(_all(right), "; ".join(said))
+
+
+def best_of_all(source: Source) -> Finding:
+    """Against the methods of the paper's Table 1 that were run."""
+    said, best = [], []
+    for stream in cells.SPLIT_STREAMS:
+        rivals = []
+        for way in cells.rows(1):
+            if way.paper and way.method not in (*cells.BOUNDS, "hybrid"):
+                found = source.library.of_cell(Cell(1, way, stream), source.seeds)
+                rivals += [(found.mean, way)] if len(found.values) >= LEAST else []
+        if rivals and source.library.of_cell(Cell(1, row("hybrid"), stream), source.seeds).values:
+            rival = max(rivals, key=lambda pair: pair[0])[1]
+            by = gap(source, row("hybrid"), rival, stream)
+            best.append(by.positive)
+            said.append(f"{names.stream(stream)}: {by} points over {rival.name} (of {len(rivals)} run)")
+    if not said:
+        raise Absent("hybrid and a baseline on a Split stream")
+    return Finding(_all(best), "; ".join(said))
+
+
+def forgets_less(source: Source) -> Finding:
+    said, less = [], []
+    for stream in cells.SPLIT_STREAMS:
+        try:
+            by = gap(source, row("hybrid"), row("er", "softmax"), stream, table=2)
+        except Absent:
+            continue
+        less.append(by.negative)
+        said.append(f"{names.stream(stream)}: {by}")
+    if not said:
+        raise Absent("hybrid and ER on a Split stream")
+    return Finding(_all(less), "hybrid less ER, points: " + "; ".join(said))
+
+
+def ncm_costs_little(source: Source) -> Finding:
+    said, shares = [], []
+    for stream in times.SHAPES:
+        line = times.on_one_device(source.times, stream).get("er")
+        # The class means cost the same for few test images as for many: only the size of a real test set counts.
+        if line and line["tested"] >= 10_000 and {"softmax", "ncm"} <= line["test_s"].keys():
+            share = 100 * (line["test_s"]["ncm"] / line["test_s"]["softmax"] - 1)
+            shares.append(share <= NEARLY_FREE)
+            said.append(f"{_images(line)}: {names.fixed(share, 1)} % more than softmax ({line['device']})")
+    if not said:
+        raise Absent("test times (`mnemon reproduce fig4`)")
+    return Finding(_all(shares), "; ".join(said))
+
+
+def training_costs_little(source: Source) -> Finding:
+    said, shares = [], []
+    for stream in times.SHAPES:
+        lines = times.on_one_device(source.times, stream)
+        if {"er", "hybrid"} <= lines.keys():
+            ratio = lines["hybrid"]["step_ms"] / lines["er"]["step_ms"]
+            shares.append(ratio <= A_BIT)
+            said.append(f"{_images(lines['er'])}: {names.fixed(ratio)} × ER ({lines['er']['device']})")
+    if not said:
+        raise Absent("training times (`mnemon reproduce fig4`)")
+    return Finding(_all(shares), "; ".join(said))
+
+
+def _images(line: dict[str, list[int]]) -> str:
+    return "×".join(str(side) for side in line["shape"])
+
+
+def small_gain_at_500(source: Source) -> Finding:
+    stream = "split-cifar100-10"
+    gains = {}
+    for size in (500, 1000, 2000):
+        hybrid, er = (evidence.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
+        gains[size] = _gap(hybrid, er, "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)")
+    said = "hybrid less ER, validation: " + ", ".join(f"{by} points at {size}" for size, by in gains.items())
+    smaller = gains[500].mean < min(gains[1000].mean, gains[2000].mean)
+    return Finding(CONFIRMED if smaller else NOT_CONFIRMED, said)
+
+
+CLAIMS: dict[str, Callable[[Source], Finding]] = {
+    "Under softmax the logits of the newest classes dominate": new_logits_dominate,
+    "The method is better than every baseline on every Split stream": best_of_all,
+    "It forgets far less than ER": forgets_less,
+    "NCM instead of softmax helps cross-entropy on CIFAR-10": ncm_helps_on_cifar10,
+    "NCM does not help cross-entropy on CIFAR-100": ncm_does_not_help_on_cifar100,
+    "MS alone degrades as the classes of a batch grow": ms_degrades,
+    "With the hybrid loss, NCM beats its own proxies": ncm_beats_proxies,
+    "MS is critical for NCM (PNCA alone is worse)": ms_is_critical,
+    "Cross-entropy is unstable at η = 0.2": ce_is_unstable,
+    "On Smooth streams fine-tune knows only the last class": only_the_last_class,
+    "NCM costs about 3 % of test time": ncm_costs_little,
+    "Training takes only a bit longer than ER": training_costs_little,
+    "The gain is small at memory 500 on CIFAR-100": small_gain_at_500,
+}
+
+
+def check(source: Source) -> Table:
+    """Every claim with its verdict and number."""
+    rows = []
+    for claim, judge in CLAIMS.items():
+        try:
+            found = judge(source)
+        except Absent as why:
+            found = Finding(NOT_RUN, f"needs {why}" if not str(why).startswith("no ") else str(why))
+        rows.append([claim, found.verdict, found.numbers])
+    notes = [
+        "Differences are over runs with the same seed, mean ± half-width of the 95 % interval over 15 of them (n = … where "
+        "fewer); a claim of more or less counts as confirmed where the interval excludes zero. About 3 % of test time counts "
+        f"as confirmed up to {NEARLY_FREE} %, a bit longer training up to {A_BIT} times."
+    ]
+    columns = [Column("", "the paper says"), Column("", "our records"), Column("", "number")]
+    return Table("claims", "What the paper's text claims", [Part(columns, rows)], notes)

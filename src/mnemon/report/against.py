@@ -1,0 +1,153 @@
+"""The paper's cells beside ours: difference, interval, whether they overlap, and what is behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from mnemon.paper import cells, claims, tables
+from mnemon.paper.cells import Cell, Library, Sample
+from mnemon.paper.evidence import Source
+from mnemon.report import names
+
+MEANS = {
+    "overlap": "the intervals overlap",
+    "good": "the intervals do not overlap; as good as the paper’s or better",
+    "off": "neither do the intervals overlap, nor is ours as good",
+}
+PARTS = ((1, "Split streams: the paper’s Tables 1 and 2"), (3, "Loss and classifier: Table 3"), (4, "Smooth: Table 4"))
+
+
+class Entry(NamedTuple):
+    """A cell that has records here; forgetting where the paper's tables have it."""
+
+    cell: Cell
+    found: Sample
+    lost: tuple[Cell, Sample] | None
+
+
+def against(source: Source) -> str:
+    """The section; nothing where no record is of a cell of the paper."""
+    library = source.library
+    parts = [(title, _entries(number, library)) for number, title in PARTS]
+    if not any(entries for _, entries in parts):
+        return ""
+    shown = "\n".join(_part(title, entries) for title, entries in parts if entries)
+    return f"""<section id="paper">
+<h2>Against the paper</h2>
+<p class="headline">{escape(_headline(library))}</p>
+{shown}
+{_claims(source)}
+<p class="note below">Percent, mean ± half-width of the 95 % interval. ✓ the intervals overlap; ≥ they do not, and ours is at
+least 98.5 % of the paper’s (≤: of forgetting, lower or at most 4 points above); ✗ neither. † not in the paper. * quoted by the
+paper. A record counts if it was made with the hyper-parameters the cell has today; others are under their stream below.</p>
+</section>"""
+
+
+def _headline(library: Library) -> str:
+    every = [cell for number, _ in PARTS for cell in cells.cells(number) if cell.paper]
+    judged = [verdict for cell in every if (verdict := cells.verdict(cell, library.of_cell(cell)))]
+    said = f"{len(judged)} of the {len(every)} accuracies the paper prints were run here: "
+    said += f"{judged.count('overlap')} with overlapping intervals"
+    if judged.count("good"):
+        said += f", {judged.count('good')} at least as good without"
+    return said + (f", {judged.count('off')} below." if judged.count("off") else ".")
+
+
+def _entries(number: int, library: Library) -> list[Entry]:
+    found = []
+    for cell in cells.cells(number):
+        there = library.of_cell(cell)
+        if there.values:
+            lost = None
+            if number == 1 and cell.row.method not in cells.BOUNDS:
+                second = Cell(2, cell.row, cell.stream)
+                lost = (second, library.of_cell(second))
+            found.append(Entry(cell, there, lost))
+    return sorted(found, key=lambda entry: cells.streams(number).index(entry.cell.stream))  # row by row within a stream
+
+
+def _part(title: str, entries: Sequence[Entry]) -> str:
+    forgetting = any(entry.lost for entry in entries)
+    heads = ['<th scope="col"><span class="aside">Method</span></th>']
+    for name in ["accuracy", "forgetting"] if forgetting else ["accuracy"]:
+        heads.append(f'<th scope="col" class="theirs">{name}, paper</th>')
+        heads += [f'<th scope="col">{what}</th>' for what in ("ours", "difference")]
+    heads += [f'<th scope="col">{what}</th>' for what in ("runs", "s / run", "device")]
+    width = len(heads)
+    rows: list[str] = []
+    for stream in dict.fromkeys(entry.cell.stream for entry in entries):
+        mine = [entry for entry in entries if entry.cell.stream == stream]
+        rows.append(f'<tr class="over"><th scope="rowgroup" colspan="{width}">{escape(names.stream(stream))}</th></tr>')
+        rows += [_row(entry, forgetting) for entry in mine]
+        rows.append(f'<tr class="behind"><td colspan="{width}">{_behind(mine)}</td></tr>')
+    return f"""<h3 class="first">{title}</h3>
+<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table class="against">
+<caption class="aside">{title}: the paper’s numbers and ours</caption>
+<thead><tr>{"".join(heads)}</tr></thead>
+<tbody>
+{chr(10).join(rows)}
+</tbody></table></div>"""
+
+
+def _row(entry: Entry, forgetting: bool) -> str:
+    row, found = entry.cell.row, entry.found
+    cells_ = [f'<th scope="row">{escape(tables.label(row))}</th>', *_numbers(entry.cell, found)]
+    if forgetting:
+        cells_ += _numbers(*entry.lost) if entry.lost else ['<td class="theirs"></td>', "<td></td>", "<td></td>"]
+    every = found.records.values()
+    seconds = [sum(r["seconds"].values()) for r in every if r.get("seconds")]
+    devices = " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every))
+    mean = names.seconds(sum(seconds) / len(seconds)) if seconds else "–"
+    cells_ += [f"<td>{len(found.values)}</td>", f"<td>{mean}</td>", f"<td>{escape(devices)}</td>"]
+    opening = '<tr class="bound">' if row.method in cells.BOUNDS else "<tr>"
+    return opening + "".join(cells_) + "</tr>"
+
+
+def _numbers(cell: Cell, found: Sample) -> list[str]:
+    verdict = cells.verdict(cell, found)
+    by = cells.difference(cell, found)
+    apart = ""
+    if by is not None:
+        mark = (tables.LESS if cell.table == 2 else tables.MARKS)[verdict]
+        sign = "+" if round(by, 2) > 0 else ""
+        apart = f'{sign}{names.fixed(by)} <span class="{verdict}" title="{MEANS[verdict]}">{mark}</span>'
+    return [
+        f'<td class="theirs">{_spread(tables.theirs(cell))}</td>',
+        f"<td>{_spread(tables.ours(found))}</td>",
+        f"<td>{apart}</td>",
+    ]
+
+
+def _spread(written: str) -> str:
+    """88.79 ± 0.26, the interval quieter."""
+    mean, sign, half = written.partition(" ± ")
+    return f'{escape(mean)} <span class="pm">± {escape(half)}</span>' if sign else escape(mean)
+
+
+def _claims(source: Source) -> str:
+    """The claims that the records here speak to."""
+    known = [row for row in claims.check(source).parts[0].rows if row[1] != tables.NOT_RUN]
+    if not known:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(c)}</th><td>{escape(v)}</td><td>{escape(n)}</td></tr>' for c, v, n in known
+    )
+    return f"""<h3 class="first">What the paper’s text claims</h3>
+<div class="scroll" role="region" aria-label="Claims" tabindex="0"><table class="claims">
+<caption class="aside">Claims of the paper’s text, and what the records here say</caption>
+<thead><tr><th scope="col">The paper says</th><th scope="col">Our records</th><th scope="col">Number</th></tr></thead>
+<tbody>{rows}</tbody></table></div>"""
+
+
+def _behind(entries: Sequence[Entry]) -> str:
+    """The command and the runs of each cell."""
+    items = []
+    for entry in entries:
+        every = list(entry.found.records.values())
+        device = "cpu" if all(r.get("device") == "cpu" for r in every) else "cuda"
+        runs = " ".join(escape(names.text(r["run"])) for r in every)
+        command = escape(entry.cell.command(device=device))
+        items.append(f"<dt>{escape(entry.cell.row.name)}</dt><dd><code>{command}</code><br>{runs}</dd>")
+    return f"<details><summary>Commands and records</summary><dl>{''.join(items)}</dl></details>"
