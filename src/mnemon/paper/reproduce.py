@@ -310,6 +310,7 @@ def commands(plans: Sequence[Plan]) -> list[str]:
         words = ["mnemon run --method", spec.method, "--stream", spec.stream]
         words += ["--loss", str(spec.loss), "--classifier", ",".join(spec.classifiers)]
         words += ["--split", spec.split] if spec.split != "test" else []
+        words += ["--order", spec.order] if spec.order != "natural" else []
         words += [f"--{name.replace('_', '-')} {value}" for name, value in spec.options.items()]
         groups.setdefault(" ".join(words), []).append(spec.seed)
     return [f"{command} --seeds {names.seeds(seeds)}" for command, seeds in groups.items()]
@@ -339,11 +340,13 @@ def _once(every: Iterable[Sequence[Spec]]) -> list[Spec]:
     found: dict[str, Spec] = {}
     for specs in every:
         for spec in specs:
-            options = spec.choice().options()
-            training = [spec.method, spec.stream, spec.seed, spec.loss, spec.split, spec.order, sorted(options.items())]
-            known = found.setdefault(str(training), spec)
+            choice = spec.choice()
+            spec = replace(spec, loss=choice.objective.name)
+            options = sorted(choice.options().items())
+            training = str([spec.method, spec.stream, spec.seed, spec.loss, spec.split, spec.order, options])
+            known = found.setdefault(training, spec)
             asked = dict.fromkeys((*known.classifiers, *spec.classifiers))  # all of them are read off one training
-            found[str(training)] = replace(known, classifiers=tuple(asked))
+            found[training] = replace(known, classifiers=tuple(asked))
     rank = {method: place for place, method in enumerate(FIRST)}
     return sorted(
         found.values(), key=lambda spec: (rank.get(spec.method, len(rank)), protocol.parse(spec.stream).dataset)
