@@ -1,0 +1,83 @@
+"""On a GPU: a captured step is the step, and a run among others is the run alone. Skipped where there is none.
+
+pytest tests/test_gpu.py
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from mnemon.bench.shapes import make_run, make_task
+from mnemon.experiments import records, runner
+from mnemon.experiments.engine import Engine
+from mnemon.experiments.spec import Spec
+from mnemon.learning.methods import methods
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+STEPS = 120  # past the step at which a memory of 1000 is full
+
+
+@pytest.fixture(scope="module")
+def exact():
+    engine = Engine(torch.device("cuda"), "fp32", deterministic=True)
+    with engine.in_use():
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def task():
+    return make_task("resnet18", torch.device("cuda"))
+
+
+def learned(runs, rows):
+    """Their states after these batches, all runs side by side."""
+    for run in runs:
+        run.captured.begin(run.batches[:rows])
+    going = [run.captured for run in runs]
+    while going:
+        going = [captured for captured in going if captured.push()]
+    for run in runs:
+        run.captured.wait()
+        run.learner.check()
+    return [{name: t.clone() for name, t in run.learner.state().items()} for run in runs]
+
+
+def same(one, other):
+    return [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+@pytest.mark.parametrize("method", methods())
+def test_captured_is_eager_and_beside_others_is_alone(exact, task, method):
+    """Bit for bit, in float32 with deterministic kernels."""
+    eager = make_run("resnet18", method, 3, task, exact.device)
+    eager.learner.learn(task.x, eager.y, eager.batches[:STEPS])
+    (alone,) = learned([make_run("resnet18", method, 3, task, exact.device)], STEPS)
+    assert same(alone, eager.learner.state())
+    among = learned([make_run("resnet18", method, seed, task, exact.device) for seed in range(5)], STEPS)
+    assert same(among[3], alone)
+    assert not same(among[2], alone)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("method", ["er", "hybrid", "cope"])
+def test_every_precision_learns(task, method, precision):
+    """The loss of the last batch is the one of the float32 run, to a few per cent."""
+    features = []
+    for name in ("fp32", precision):
+        with Engine(torch.device("cuda"), name).in_use():
+            run = make_run("resnet18", method, 0, task, torch.device("cuda"), bf16=name == "bf16")
+            learned([run], 40)
+            with run.learner.evaluating():
+                features.append(run.learner.net(run.learner.normalise(task.x[:200])).features)
+    apart = (features[0] - features[1]).norm() / features[0].norm()
+    assert apart < 0.25
+
+
+def test_a_folder_of_runs_side_by_side_is_the_runs_alone(tmp_path):
+    specs = [Spec(method, "split-digits", seed) for method in ("hybrid", "mir", "aser") for seed in range(2)]
+    how = {"device": "cuda", "precision": "fp32", "deterministic": True}
+    alone = runner.run_all(specs, tmp_path / "alone", jobs=1, **how)
+    beside = runner.run_all(specs, tmp_path / "beside", jobs=6, **how)
+    assert [r["accuracy_matrix"] for r in beside] == [r["accuracy_matrix"] for r in alone]
+    assert {r["precision"] for r in records.read(tmp_path / "beside")} == {"fp32"}
+    assert np.isfinite([r["average_accuracy"] for r in beside]).all()
