@@ -437,10 +437,10 @@ def test_a_chunk_that_diverges_or_is_interrupted_midway_changes_nothing(monkeypa
     step, steps = Learner.step, []
 
     def interrupted(self, *args):
-        step(self, *args)
         steps.append(1)
         if len(steps) == 5:
             raise KeyboardInterrupt
+        return step(self, *args)
 
     monkeypatch.setattr(Learner, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -558,9 +558,10 @@ def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):
     step = Learner.step
 
     def slow(self, *args):
-        step(self, *args)
+        loss = step(self, *args)
         inside.set()
         assert go_on.wait(30)
+        return loss
 
     monkeypatch.setattr(Learner, "step", slow)
     thread = threading.Thread(target=clf.partial_fit, args=(x[50:], y[50:] + 10))

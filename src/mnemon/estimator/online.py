@@ -70,19 +70,20 @@ class OnlineLearner(Learner):
         self._fixed_body = not any(p.requires_grad for p in body.parameters())
         self._norms = [] if self._fixed_body else [m for m in self.net.modules() if isinstance(m, _BatchNorm)]
 
-    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> None:
+    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
         if self.scaling is not None:
             self.scaling.update(x)
         if self._fixed_body:  # a network that is not trained keeps its BatchNorm statistics too
             self.net.backbone.eval()
         known = self.seen.index_select(0, y).all()
-        super().step(x, y, draws_)
+        loss = super().step(x, y, draws_)
         self.age.add_(1).mul_(known)
         step = (RECENT / (self.age + 1 + RECENT)).clamp(min=1 / LONGEST)
         moving = self._moving()
         with torch.no_grad():
             for name, mean in self.average.items():
                 mean.lerp_(moving[name], step.to(mean.dtype))
+        return loss
 
     def _set_average(self, old: dict[str, Tensor]) -> None:
         """Class rows that are new start as they are."""

@@ -283,6 +283,8 @@ class Run:
     def _collect(self) -> None:
         """Read the evaluation that was launched."""
         assert self.pending is not None
+        if self.captured is not None:
+            self.captured.wait()
         row: dict[str, Any] = {}
         for name, found in self.pending.items():
             missing = [None] * (len(self.task.tested) - len(found.accuracy))

@@ -28,6 +28,7 @@ class Graph(NamedTuple):
     rows: Tensor  # [BLOCK, b]
     draws: dict[str, Tensor]  # [BLOCK, …] each
     place: Tensor  # [1]
+    losses: Tensor  # [BLOCK], written
 
 
 class Captured:
@@ -77,34 +78,35 @@ class Captured:
     def _learn(self, rows: NDArray[np.int64]) -> Iterator[None]:
         for block in self.learner.blocks(self.classes[rows]):
             yield from self._block(block, rows[: block.span.steps])
-            self.learner.count(block.span.classes)
             rows = rows[block.span.steps :]
 
     def _block(self, block: Block, rows: NDArray[np.int64]) -> Iterator[None]:
-        kind = (block.phase, block.span.batch)
-        alone = min(max(0, WARM_UP - self.warm.get(kind, 0)), len(rows)) if kind not in self.graphs else 0
+        kind, steps = (block.phase, block.span.batch), len(rows)
+        alone = min(max(0, WARM_UP - self.warm.get(kind, 0)), steps) if kind not in self.graphs else 0
         self.warm[kind] = self.warm.get(kind, 0) + alone
         index = torch.from_numpy(rows).to(self.learner.device)
         draws = {key: torch.from_numpy(values).to(self.learner.device) for key, values in block.plan.items()}
-        for s in range(alone):
-            self._step(index[s], {key: values[s] for key, values in draws.items()})
+        losses = [self._step(index[s], {key: values[s] for key, values in draws.items()}) for s in range(alone)]
         yield
-        if alone == len(rows):
-            return
-        if kind not in self.graphs:
-            self.graphs[kind] = self._capture(index, draws)
-        graph = self.graphs[kind]
-        graph.rows[: len(rows)].copy_(index)
-        for key, values in draws.items():
-            graph.draws[key][: len(rows)].copy_(values)
-        graph.place.fill_(alone)
-        for s in range(alone, len(rows)):
-            graph.graph.replay()
-            if s % FEW == FEW - 1:
-                yield
+        if alone < steps:
+            if kind not in self.graphs:
+                self.graphs[kind] = self._capture(index, draws)
+            graph = self.graphs[kind]
+            graph.rows[:steps].copy_(index)
+            for key, values in draws.items():
+                graph.draws[key][:steps].copy_(values)
+            graph.place.fill_(alone)
+            for s in range(alone, steps):
+                graph.graph.replay()
+                if s % FEW == FEW - 1:
+                    yield
+            for s, loss in enumerate(losses):
+                graph.losses[s].copy_(loss)
+        self.learner.steps += steps
+        self.learner.count(block.span.classes, graph.losses[:steps] if alone < steps else torch.stack(losses))
 
-    def _step(self, rows: Tensor, draws: dict[str, Tensor]) -> None:
-        self.learner.step(self.x.index_select(0, rows), self.y.index_select(0, rows), draws)
+    def _step(self, rows: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        return self.learner.step(self.x.index_select(0, rows), self.y.index_select(0, rows), draws)
 
     def _capture(self, index: Tensor, draws: dict[str, Tensor]) -> Graph:
         def room(like: Tensor) -> Tensor:
@@ -115,14 +117,16 @@ class Captured:
             room(index),
             {key: room(values) for key, values in draws.items()},
             index.new_zeros(1),
+            torch.zeros(BLOCK, dtype=self.learner.dtype, device=index.device),
         )
         # Graphs that share cuBLAS's workspace would corrupt each other when replayed side by side.
         torch.cuda.synchronize(self.learner.device)
         torch._C._cuda_clearCublasWorkspaces()
         with torch.cuda.graph(made.graph, stream=self.stream):
-            self._step(
+            loss = self._step(
                 made.rows.index_select(0, made.place)[0],
                 {key: values.index_select(0, made.place)[0] for key, values in made.draws.items()},
             )
+            made.losses.index_copy_(0, made.place, loss.reshape(1))
             made.place.add_(1)
         return made

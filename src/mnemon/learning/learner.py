@@ -104,26 +104,34 @@ class Learner:
         self.net.train()
         index = torch.from_numpy(rows).to(self.device)
         classes = y.index_select(0, index.flatten()).reshape(index.shape).cpu().numpy()
+        batches = iter(index.unbind())
+        going = True
         for block in self.blocks(classes):
-            draws_ = {key: torch.from_numpy(values).to(self.device) for key, values in block.plan.items()}
-            for s in range(block.span.steps):
-                batch = index[self.steps - before]
-                self.step(
-                    x.index_select(0, batch), y.index_select(0, batch), {key: rows[s] for key, rows in draws_.items()}
-                )
-                self.count(block.span.classes[s : s + 1])
-                if not proceed():
-                    return self.steps - before
+            draws_ = {key: torch.from_numpy(values).to(self.device).unbind() for key, values in block.plan.items()}
+            losses: list[Tensor] = []
+            while going and len(losses) < block.span.steps:
+                batch, mine = next(batches), {key: each[len(losses)] for key, each in draws_.items()}
+                losses.append(self.step(x.index_select(0, batch), y.index_select(0, batch), mine))
+                self.steps += 1
+                going = proceed()
+            self.count(block.span.classes[: len(losses)], torch.stack(losses))
+            if not going:
+                break
         return self.steps - before
 
-    def count(self, classes: NDArray[np.int64]) -> None:
-        """Batches with these classes [steps, b] were learned."""
-        self.steps += len(classes)
+    def count(self, classes: NDArray[np.int64], losses: Tensor) -> None:
+        """The last steps had these classes [steps, b] and losses [steps]."""
         self.samples += classes.size
         self.counts += torch.from_numpy(np.bincount(classes.ravel(), minlength=len(self.counts)))
+        bad = ~torch.isfinite(losses)
+        first = torch.where(bad.any(), bad.int().argmax() + self.steps - len(classes), -1)
+        torch.where(self.bad_step < 0, first, self.bad_step, out=self.bad_step)
 
-    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> None:
-        """One batch B_n of the stream: retrieve, gradient, SGD, write. The same shapes at each step, no word to the host."""
+    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
+        """One batch B_n of the stream: retrieve, gradient, SGD, write. The same shapes at each step, no word to the host.
+
+        Returns the loss.
+        """
         method, new = self.method, Batch(self.normalise(x), y)
         self.seen.index_fill_(0, y, True)  # before the loss: a class counts as seen from its first batch on
         replayed = method.retrieve(self, new, draws_)
@@ -132,8 +140,7 @@ class Learner:
             torch._foreach_add_([p.data for p in self.parameters], done.gradient, alpha=-method.lr)
         self.objective.after(self.net, done.out, done.y)
         method.write(self, x, y, draws_, done)
-        bad = (self.bad_step < 0) & ~torch.isfinite(done.loss)
-        torch.where(bad, draws_["step"], self.bad_step, out=self.bad_step)
+        return done.loss
 
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
         """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples."""
@@ -145,9 +152,7 @@ class Learner:
             phase = self.method.phase(span)
             other = np.flatnonzero(phase != phase[0])
             span = span.first(int(other[0]) if len(other) else len(ahead))
-            plan = self.method.plan(span)
-            plan["step"] = np.arange(step, step + span.steps)
-            yield Block(span, int(phase[0]), plan)
+            yield Block(span, int(phase[0]), self.method.plan(span))
             step, sample, classes = step + span.steps, sample + span.steps * batch, classes[span.steps :]
             counts = counts + np.bincount(span.classes.ravel(), minlength=len(counts))
 
