@@ -103,7 +103,12 @@ def test_the_command_prints_what_the_record_says(tmp_path, capsys, monkeypatch):
         for name, (times, _, _) in found["times_eager"].items():
             assert times == pytest.approx(found["ms_per_run_step"]["eager"] / found["ms_per_run_step"][name])
             assert f"{1e3 / found['ms_per_run_step'][name]:,.0f}" in printed
+    (costs,) = record["methods"]
+    assert costs["times_er"]["er"] == [1, 1, 1]
+    assert costs["times_er"].keys() == {"er", "cope"}
+    assert f"{costs['times_er']['cope'][0]:.2f}×" in printed
     (passes,) = record["inference"]
+    assert passes["memory"] == passes["images"] / 10
     assert passes["times_softmax"]["softmax"] == [1, 1, 1]
     assert passes["seconds"].keys() == {"softmax", "ncm", "ncm, means kept", "softmax and ncm in one pass"}
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")

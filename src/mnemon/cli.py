@@ -460,7 +460,12 @@ def bench(
     )
     head, rows = room.lines(record)
     _table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
-    _table("inference: a pass over test images, the memory full", *room.inference_lines(record), right=2)
+    _table("a step of one run beside one of ER (quartiles)", *room.cost_lines(record), right=2)
+    _table(
+        "inference: a pass over test images; the memory has a row for every ten of them",
+        *room.inference_lines(record),
+        right=2,
+    )
     _table("start-up", ("what", "seconds"), [(k, f"{v:.2f}") for k, v in record["startup_seconds"].items()], right=1)
     print(f"record: {out / 'bench.json'}, picture: {out / 'bench.png'}")
 

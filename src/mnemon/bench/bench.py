@@ -16,7 +16,7 @@ from mnemon.experiments.engine import Engine
 from mnemon.learning.methods import methods as known_methods
 
 STEPS = {("mlp", "cpu"): 50, ("resnet18", "cpu"): 4, ("mlp", "cuda"): 200, ("resnet18", "cuda"): 100}  # in a round
-IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 1_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}
+IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 2_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}
 
 
 def bench(
@@ -43,6 +43,7 @@ def bench(
     kind = engine.device.type
     steps_learned: list[dict[str, Any]] = []
     passes: list[dict[str, Any]] = []
+    beside_er: list[dict[str, Any]] = []
     with engine.in_use():
         for net in nets:
             for method in methods:
@@ -57,6 +58,9 @@ def bench(
                     full=kind == "cuda" or net == "mlp",
                 )
                 steps_learned.append(found)
+            say(f"{net}: methods beside ER …")
+            count, full = steps or STEPS[net, kind], kind == "cuda" or net == "mlp"
+            beside_er.append(training.costs(net, methods, engine, rounds=rounds, steps=count, full=full))
             say(f"{net}: inference …")
             passes.append(inference.measure(net, engine, rounds=rounds, images=IMAGES[net, kind]))
         say("start-up …")
@@ -69,6 +73,7 @@ def bench(
         "deterministic": engine.deterministic,
         "rounds": rounds,
         "training": steps_learned,
+        "methods": beside_er,
         "inference": passes,
         "startup_seconds": started,
     }
@@ -99,6 +104,15 @@ def lines(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
             row.append(text if name == found["fastest_eager"] else f"{text} ({times:.2f}×: {low:.2f} … {high:.2f})")
         rows.append(row)
     return ["net", "method", "compared with", *names], rows
+
+
+def cost_lines(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [found["net"], name, f"{times:.2f}× ({low:.2f} … {high:.2f})"]
+        for found in record["methods"]
+        for name, (times, low, high) in found["times_er"].items()
+    ]
+    return ["net", "method", "ER's step"], rows
 
 
 def inference_lines(record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -12,16 +12,20 @@ from mnemon.experiments.engine import Engine
 from mnemon.learning.classifiers import CLASSIFIERS
 
 
+SHARE = 10  # test images for each row of the memory, as in the paper: 10,000 and 1,000
+
+
 def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, Any]:
     """Seconds for `images` test images, the memory full; ratios to softmax."""
     task = make_task(net, engine.device)
-    run = make_run(net, "er", 0, task, engine.device, bf16=engine.precision == "bf16")
+    bf16 = engine.precision == "bf16"
+    run = make_run(net, "er", 0, task, engine.device, bf16=bf16, memory_size=images // SHARE)
     learner = run.learner
-    batch = run.choice.method.batch_size
-    learner.learn(task.x, run.y, run.batches[: learner.memory.size // batch if engine.device.type == "cuda" else 2])
+    learner.learn(task.x, run.y, run.batches[:2])
     # What fills the memory does not matter here, only that it is full.
     learner.memory.x[: learner.memory.size] = task.x[: learner.memory.size]
     learner.memory.y[: learner.memory.size] = run.y[: learner.memory.size]
+    learner.seen[: len(run.table)] = True
     x = task.x[:images]
     with learner.evaluating():
         kept = CLASSIFIERS["ncm"].prepare(learner)

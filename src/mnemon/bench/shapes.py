@@ -28,10 +28,19 @@ def make_task(net: str, device: torch.device) -> Task:
     return array_task(whole, (x, y, x, y), 0, epochs=0, device=device)
 
 
-def make_run(net: str, method: str, seed: int, task: Task, device: torch.device, *, bf16: bool = False) -> Run:
+def make_run(
+    net: str,
+    method: str,
+    seed: int,
+    task: Task,
+    device: torch.device,
+    *,
+    bf16: bool = False,
+    memory_size: int | None = None,
+) -> Run:
     """A run as `mnemon run` would make it for Split MNIST or Split CIFAR-10."""
     kind = choose(method)
     given = recipe(method, kind.objective.name, "split", NETS[net][1])
     if kind.method.replays:
-        given = {"memory_size": NETS[net][2]} | given
+        given = {"memory_size": memory_size or NETS[net][2]} | given
     return Run(choose(method, given=given), replace(task, backbone=net), seed=seed, device=device, bf16=bf16)

@@ -148,8 +148,7 @@ def measure(
     task = make_task(net, engine.device)
     those = contestants(net, method, task, engine, many)
     sample = make_run(net, method, 0, task, engine.device)
-    memory, batch = sample.learner.memory.size, sample.choice.method.batch_size
-    first = -(-memory // batch) + 10 if full else 12
+    first = _first(sample, full)
     before = torch.cuda.memory_allocated(engine.device) if engine.device.type == "cuda" else 0
     try:
         for one in those.values():
@@ -176,3 +175,22 @@ def measure(
     else:
         found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Hands)}
     return found
+
+
+def costs(net: str, methods: list[str], engine: Engine, *, rounds: int, steps: int, full: bool) -> dict[str, Any]:
+    """A step of each method beside ER's, one run of each, in turn: (median, quartiles) of the ratio."""
+    task = make_task(net, engine.device)
+    bf16 = engine.precision == "bf16"
+    those = {
+        name: Ours([make_run(net, name, 0, task, engine.device, bf16=bf16)])
+        for name in {"er": 0} | dict.fromkeys(methods)
+    }
+    for one in those.values():
+        one.steps(_first(one.list[0], full))
+    taken = contest.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
+    return {"net": net, "times_er": {name: contest.ratio(values, taken["er"]) for name, values in taken.items()}}
+
+
+def _first(run: Run, full: bool) -> int:
+    """Steps before the time counts: until the memory is full, or only as many as replay needs."""
+    return -(-run.learner.memory.size // run.choice.method.batch_size) + 10 if full else 12
