@@ -14,10 +14,11 @@ from mnemon.experiments.found import Found
 from mnemon.experiments.run import Run
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.summary import interval
 from mnemon.experiments.tuning import search
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
-from mnemon.paper import grids, recipes
+from mnemon.paper import grids, recipes, searches
 
 ROOT = Path(__file__).parents[1]
 STREAM = "split-digits"
@@ -312,3 +313,15 @@ def test_a_committed_log_is_what_its_records_say(path):
         if list(map(int, candidate["accuracies"])) == told["seeds"] and not candidate["diverged"]:
             means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"]))
     assert max(means, key=lambda pair: pair[0])[1] == told["chosen"]
+
+
+def test_the_searches_of_a_folder_as_a_table(tmp_path):
+    """The best first, with what the recipe is now; a log that is none is named."""
+    found = tune(tmp_path, ["lr=0.02,0.2"])
+    (line,) = searches.markdown(tmp_path).splitlines()[2:]
+    best, other = (interval(c.accuracies) for c in found.candidates)
+    assert f"| ER, Split Digits | η 0.02, 0.2 | 100–101 | η 0.2 | η {found.chosen.values['lr']}: {best}; " in line
+    assert line.endswith(f"{other} |")
+    (tmp_path / "tuning" / "x.json").write_text("{")
+    with pytest.raises(MnemonError, match="is not the log of a search"):
+        searches.markdown(tmp_path)

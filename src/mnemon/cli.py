@@ -321,7 +321,7 @@ def reproduce(
         tuple[Path, ...],
         arg(
             help="documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
-            "(NAME: table1 … table7, claims, figures, sensitivity, split-mnist …)",
+            "(NAME: table1 … table7, claims, figures, sensitivity, searches, split-mnist …)",
             metavar="FILE …",
             help_behavior_hint="",
         ),
@@ -460,9 +460,9 @@ def bench(
     )
     head, rows = room.lines(record)
     _table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
-    _table("a step of one run beside one of ER (quartiles)", *room.cost_lines(record), right=2)
+    _table("one run beside one of ER (quartiles)", *room.cost_lines(record), right=2)
     _table(
-        "inference: a pass over test images; the memory has a row for every ten of them",
+        "inference, a memory row for ten test images",
         *room.inference_lines(record),
         right=2,
     )

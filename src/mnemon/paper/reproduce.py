@@ -18,7 +18,19 @@ from mnemon.experiments import protocol
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods as all_methods
-from mnemon.paper import cells, claims, documents, evidence, figures, measured, render, sensitivity, tables, times
+from mnemon.paper import (
+    cells,
+    claims,
+    documents,
+    evidence,
+    figures,
+    measured,
+    render,
+    searches,
+    sensitivity,
+    tables,
+    times,
+)
 from mnemon.paper.cells import Cell
 from mnemon.paper.evidence import Absent, Source
 from mnemon.report import names
@@ -28,7 +40,7 @@ FIGURES = tuple(f"fig{number}" for number in range(1, 6))
 TARGETS = (*TABLES, *FIGURES, "sensitivity", "all")
 FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come before the others
 STREAMS = tuple(dict.fromkeys((*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS, *sensitivity.STREAMS)))
-BLOCKS = (*TABLES, "claims", "figures", "sensitivity", *cells.SPLIT_STREAMS)  # what a document can ask for
+BLOCKS = (*TABLES, "claims", "figures", "sensitivity", "searches", *cells.SPLIT_STREAMS)  # what a document can ask for
 
 
 @dataclass
@@ -274,6 +286,8 @@ def writer(path: Path, source: Source) -> documents.Block:
             return documents.pictures(source.out / "figures", figures.CAPTIONS, path.parent)
         if name == "sensitivity":
             return sensitivity.markdown(source.library)
+        if name == "searches":
+            return searches.markdown(source.out)
         return render.markdown(tables.compact(block(name, source)))
 
     return written

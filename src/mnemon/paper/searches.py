@@ -1,0 +1,52 @@
+"""The searches of a folder (OUT/tuning, by `mnemon tune`) as a table: what was tried for each cell, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mnemon.errors import MnemonError
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.summary import interval
+from mnemon.report import names
+
+SHOWN = 4  # candidates of a search, the best first
+SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
+
+
+def markdown(out: Path) -> str:
+    """A line for each search, those of Split MNIST first."""
+    logs = [_read(path) for path in sorted((out / "tuning").glob("*.json"))]
+    order = list(dict.fromkeys(names.METHODS))
+    logs.sort(key=lambda log: (not log["stream"].startswith("split-mnist"), log["stream"], order.index(log["method"])))
+    head = ["| cell | tried | seeds | the recipe now | validation accuracy, the best first |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *map(_line, logs)]) + "\n"
+
+
+def _line(log: dict[str, Any]) -> str:
+    every = [c for c in log["candidates"] if c["mean"] is not None]
+    finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
+    best = [f"{_values(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
+    more = len(log["candidates"]) - len(best)
+    tried = " × ".join(f"{SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
+    diverged = sum(bool(c["diverged"]) for c in log["candidates"])
+    said = "; ".join(best) + (f"; {more} more" if more else "") + (f"; {diverged} diverged" if diverged else "")
+    seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
+    if len(log["rounds"]) > 1:
+        seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
+    options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().options()  # as they are now
+    kept = _values({name: options[name] for name in log["grid"]})
+    return f"| {names.METHODS[log['method']]}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
+
+
+def _values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{SYMBOLS.get(name, name)} {value}" for name, value in values.items())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        log: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise MnemonError(f"{path} is not the log of a search; mend or remove it.") from None
+    return log
