@@ -67,30 +67,62 @@ class Heard(Progress):
         self.lines.append(line)
 
 
-def test_two_processes_make_the_runs_one_would_make(tmp_path):
-    alone = runner.run_all(specs(12), tmp_path / "alone", jobs=1)
+@pytest.fixture
+def patient(monkeypatch):
+    """The first run is ours, and waits until the worker has made so many others."""
+
+    def until(heard, count):
+        def go_on(self, *more, original=Lane.go_on):
+            if self.number == 0:
+                wait_for(lambda: len(heard.lines) >= count)
+            return original(self, *more)
+
+        monkeypatch.setattr(Lane, "go_on", go_on)
+
+    return until
+
+
+def test_two_processes_make_the_runs_one_would_make(tmp_path, patient):
+    before = children(os.getpid())
+    alone = runner.run_all(specs(8), tmp_path / "alone", jobs=1)
     heard = Heard()
-    together = runner.run_all(specs(12), tmp_path / "together", jobs=2, progress=heard)
+    patient(heard, 3)
+    together = runner.run_all(specs(8), tmp_path / "together", jobs=2, progress=heard)
     assert [result(r) for r in together] == [result(r) for r in alone]
     assert {r["at_once"] for r in together} == {2}
     assert sorted(line.split(":")[0] for line in heard.lines) == sorted(
-        f"hybrid + ncm on split-digits, seed {s}" for s in range(12)
+        f"hybrid + ncm on split-digits, seed {s}" for s in range(8)
     )
     assert heard.made == sum(heard.lengths.values())  # the bar over steps is full
-    assert children(os.getpid()) == []
+    assert children(os.getpid()) == before
     assert torch.get_num_threads() == 1
 
 
-def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, monkeypatch):
-    asked = [Spec("er", "split-digits", s, options={"lr": 1e30} if s % 2 else {}) for s in range(6)]
-    heard = Heard()
+def test_a_run_that_goes_on_has_the_threads_it_began_with(tmp_path, monkeypatch):
+    """However many runs are left of those that were asked for: another number of threads is other arithmetic."""
+    used = []
 
     def go_on(self, *more, original=Lane.go_on):
-        if self.number == 0:  # the first run is ours; the worker makes all the others meanwhile
-            wait_for(lambda: len(heard.lines) == 5)
+        used.append(torch.get_num_threads())
         return original(self, *more)
 
     monkeypatch.setattr(Lane, "go_on", go_on)
+    torch.set_num_threads(2)
+    try:
+        runner.run_all(specs(1), tmp_path)
+        assert set(used) == {2}  # alone it has all
+        used.clear()
+        runner.run_all(specs(2), tmp_path)  # one of the two is left
+        assert set(used) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, patient):
+    asked = [Spec("er", "split-digits", s, options={"lr": 1e30} if s % 2 else {}) for s in range(6)]
+    heard = Heard()
+    patient(heard, 5)
     with pytest.raises(MnemonError, match=r"3 of 6 runs diverged and have no record .* the first with seed 1"):
         runner.run_all(asked, tmp_path, jobs=2, progress=heard)
     assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2, 4]

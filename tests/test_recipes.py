@@ -126,6 +126,15 @@ def test_whose_values_a_cell_without_a_line_takes(copied):
     assert recipe("er", "ms", "split", "mnist") == {"lr": 0.4, "divisor": "batch"}
 
 
+def test_what_another_process_kept_meanwhile_stays(copied):
+    recipes.cells()  # read, as at the start of a long search
+    text = copied.read_text()
+    copied.write_text(text.replace('"lr": 0.15', '"lr": 0.16'))
+    recipes.keep(("er", "ce", "split-cifar10"), Cell({"lr": 0.07}, "-"))
+    assert recipes.recipe("er", "ce", "split", "cifar10") == {"lr": 0.07}
+    assert recipes.recipe("er", "ce", "split", "mnist") == {"lr": 0.16}
+
+
 def test_keeping_a_cell_changes_that_line_alone(copied):
     before = copied.read_text().splitlines()
     recipes.keep(("er", "ce", "split-mnist"), Cell({"lr": 0.07}, "mnemon tune: …"))

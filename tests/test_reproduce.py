@@ -481,7 +481,7 @@ def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):
     assert "1 of 6 cells" in out
     assert "15 runs; not run: the dataset mini_imagenet is not here" in out
     assert out.splitlines()[-1] == (
-        "mnemon run --method er --stream split-mnist --loss ce --classifier softmax,ncm,ncm-raw --seeds 15"
+        f"mnemon run --method er --stream split-mnist --loss ce --classifier softmax,ncm,ncm-raw --seeds 15 --out {tmp_path}"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records.jsonl"]
 
@@ -618,3 +618,11 @@ def test_committed_tables_and_documents_say_what_the_records_say():
 def test_the_committed_facts_of_the_streams_are_counted_again(line):
     data.load(protocol.parse(line["stream"]).dataset)
     assert measured.stream_facts(line["stream"]) == line
+
+
+def test_to_write_nothing_and_to_write_only_exclude_each_other(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["reproduce", "all", "--dry-run", "--records-only", "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert "choose one of them" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -303,20 +303,17 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
     line = (tmp_path / "records.jsonl").read_bytes()
     (tmp_path / "records.jsonl").unlink()
     checkpoint.save(left, 1, {}, {})
-    real = records.read
-    reads = []
 
-    def late(folder):  # the record appears between the second look and the lock
-        reads.append(1)
-        if len(reads) == 3:
-            (tmp_path / "records.jsonl").write_bytes(line)
-        return real(folder)
+    def late(*args, original=Lane.take):  # the record appears between the look and the lock
+        (tmp_path / "records.jsonl").write_bytes(line)
+        return original(*args)
 
-    records.read, keep = late, records.read
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "take", late)
         assert runner.run_all([spec()], tmp_path) == [found]
-    finally:
-        records.read = keep
+    assert not left.exists()
+    checkpoint.save(left, 1, {}, {})
+    assert runner.run_all([spec()], tmp_path) == [found]  # it was there from the start
     assert not left.exists()
 
 

@@ -194,9 +194,12 @@ def tune(
     at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
     device made them; a candidate that diverges counts as the worst. OUT/tuning/METHOD-LOSS-STREAM.json has the whole search.
     """
+    from mnemon.experiments import protocol
     from mnemon.experiments.summary import interval
     from mnemon.experiments.tuning import search
 
+    if keep and protocol.parse(stream).spread != protocol.SPREAD:
+        raise MnemonError(f"the recipes are for the paper's Smooth streams, and {stream} has another spread.")
     words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
     words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
     found = search(
@@ -344,6 +347,8 @@ def reproduce(
     from mnemon.experiments.progress import Progress
     from mnemon.paper import reproduce as room
 
+    if dry_run and records_only:
+        raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
     work = room.Work(list(targets), out, _seeds(seeds), _names(methods), _names(streams))
@@ -353,7 +358,7 @@ def reproduce(
         rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]
         _table(f"in {out}", ("target", "there", "to make"), rows)
         if dry_run:
-            print("\n".join(room.commands(plans)))
+            print("\n".join(room.commands(plans, out)))
             return
         progress = Progress(quiet=quiet)
         work.make(device, steps=steps, progress=progress, say=progress.say)
@@ -455,9 +460,8 @@ def bench(
         say=lambda line: console.print(line, markup=False),
     )
     about = record["machine"]
-    print(
-        f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}, {record['precision']}\n"
-    )
+    name = about["cpu"] if where.type == "cpu" else record["device"]
+    print(f"{name}, {about['threads']} threads, torch {about['torch']}, {record['precision']}\n")
     head, rows = room.lines(record)
     _table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
     _table("one run beside one of ER (quartiles)", *room.cost_lines(record), right=2)

@@ -40,7 +40,11 @@ def bench(
             raise unknown("method", method, known_methods())
     if rounds < 1 or (steps is not None and steps < 1) or min(runs, default=0) < 1:
         raise MnemonError("runs, rounds and steps are numbers from 1 on.")
-    kind = engine.device.type
+    kind = engine.device.type if engine.device.type == "cuda" else "cpu"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     steps_learned: list[dict[str, Any]] = []
     passes: list[dict[str, Any]] = []
     beside_er: list[dict[str, Any]] = []
@@ -77,14 +81,13 @@ def bench(
         "inference": passes,
         "startup_seconds": started,
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        files.write(out / "bench.json", (json.dumps(record, indent=1) + "\n").encode())
-    except OSError as error:
-        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     from mnemon.bench.picture import draw
 
-    draw(record, out)
+    try:
+        files.write(out / "bench.json", (json.dumps(record, indent=1) + "\n").encode())
+        draw(record, out)
+    except OSError as error:
+        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     return record
 
 

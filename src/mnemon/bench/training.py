@@ -13,6 +13,7 @@ from torch import Tensor
 from mnemon.bench import contest, eager
 from mnemon.bench.hands import Hands
 from mnemon.bench.shapes import make_run, make_task
+from mnemon.errors import MnemonError
 from mnemon.experiments.engine import Engine
 from mnemon.experiments.run import Run, Task
 from mnemon.experiments.runner import AT_ONCE
@@ -146,10 +147,17 @@ def measure(
     `full`: the memory is filled first; else only as far as replay needs.
     """
     task = make_task(net, engine.device)
+    before = 0
+    if engine.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(engine.device)
+        before = torch.cuda.memory_allocated(engine.device)
     those = contestants(net, method, task, engine, many)
     sample = make_run(net, method, 0, task, engine.device)
     first = _first(sample, full)
-    before = torch.cuda.memory_allocated(engine.device) if engine.device.type == "cuda" else 0
+    if first + (rounds + 1) * steps > len(sample.batches):
+        raise MnemonError(
+            f"{rounds} rounds of {steps} steps are more than the {len(sample.batches):,} there are to time."
+        )
     try:
         for one in those.values():
             one.steps(first)

@@ -1,12 +1,13 @@
 """Worker processes beside this one, for a machine without a GPU: they make runs of the same folder.
 
 The folder is all they share: which runs are taken, done or open is settled there (work.py), as between strangers. A worker
-(worker.py) is told what to do in one JSON line on its stdin, and tells what it does in JSON lines on its stdout, for the
-progress bars alone. When its stdin ends, it saves and stops: no worker outlives its parent.
+(worker.py) is told what to do in one JSON line on its stdin, then the numbers of runs that diverged elsewhere; it tells what
+it does in JSON lines on its stdout, for the progress bars. When its stdin ends, it saves and stops: none outlives its parent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -38,6 +39,8 @@ class Crew:
             "threads": threads,
         }
         self.members: list[tuple[subprocess.Popen[str], IO[str], threading.Thread]] = []
+        self.writing = threading.Lock()
+        self.leaving = False
 
     def __enter__(self) -> Crew:
         environment = os.environ | {"OMP_NUM_THREADS": str(self.job["threads"])}
@@ -51,31 +54,49 @@ class Crew:
                 text=True,
                 env=environment,
             )
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(self.job) + "\n")
-            process.stdin.flush()
             reader = threading.Thread(target=self._listen, args=(process, words), daemon=True)
             reader.start()
             self.members.append((process, words, reader))
+        self.work.tell, self.work.helped = self._tell, self._alive
         return self
+
+    def _alive(self) -> bool:
+        return any(process.poll() is None for process, _, _ in self.members)
+
+    def _write(self, process: subprocess.Popen[str], line: str) -> None:
+        assert process.stdin is not None
+        with self.writing, contextlib.suppress(OSError):  # a worker that is gone needs no words
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+
+    def _tell(self, number: int) -> None:
+        """Run `number` diverged: nobody else has to find out."""
+        for process, _, _ in self.members:
+            self._write(process, str(number))
 
     def _listen(self, process: subprocess.Popen[str], words: IO[str]) -> None:
         """Pass on what a worker tells. One that breaks is named and left behind: its runs are as good as not taken."""
         assert process.stdout is not None
         show = self.work.show
+        self._write(process, json.dumps(self.job))
         for line in process.stdout:
-            what, arguments = json.loads(line)
+            try:
+                what, arguments = json.loads(line)
+            except ValueError:  # half a line: it was killed
+                continue
             if what == "diverged":
                 self.work.diverged[arguments[0]] = arguments[-1]
+                self._tell(arguments[0])
             getattr(show, what)(*arguments)
-        if process.wait() > 0 and process.returncode < 128:  # not stopped by a signal
+        if process.wait() and not self.leaving and process.returncode not in (130, 143):
             words.seek(0)
-            last = (words.read().strip().splitlines() or ["no word"])[-1]
+            last = (words.read().strip().splitlines() or [f"code {process.returncode}"])[-1]
             show.say(f"a worker process ended early ({last}); the others go on without it")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.leaving = True
         for process, _, _ in self.members:
             process.terminate()  # one that still works saves first
         for process, words, reader in self.members:
@@ -87,4 +108,5 @@ class Crew:
             assert process.stdin is not None
             assert process.stdout is not None
             for pipe in (process.stdin, process.stdout, words):
-                pipe.close()
+                with contextlib.suppress(OSError):
+                    pipe.close()

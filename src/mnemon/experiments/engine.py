@@ -30,7 +30,7 @@ class Engine(NamedTuple):
     @property
     def exact(self) -> str:
         """The precision as records name it: a CPU has but one."""
-        return self.precision if self.device.type == "cuda" else "fp32"
+        return "fp32" if self.device.type == "cpu" else self.precision
 
     def identity(self) -> dict[str, Any]:
         """What tells runs apart: the device, and how it computes where that is not the default."""

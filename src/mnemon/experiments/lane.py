@@ -44,7 +44,16 @@ class Lane:
             lock.acquire()
         except Timeout:
             return None
-        return cls(number, key, lock, out / "checkpoints" / "+".join([key, *sorted(classifiers)]), out, every)
+        return cls(number, key, lock, cls._folder(out, key, classifiers), out, every)
+
+    @staticmethod
+    def _folder(out: Path, key: str, classifiers: list[str]) -> Path:
+        return out / "checkpoints" / "+".join([key, *sorted(classifiers)])
+
+    @classmethod
+    def clear_left(cls, out: Path, key: str, classifiers: list[str]) -> None:
+        """The checkpoints of a run that was killed after its record was on the disk."""
+        shutil.rmtree(cls._folder(out, key, classifiers), ignore_errors=True)
 
     def start(self, going: Run, say: Callable[[str], None]) -> int:
         """Go on from the newest checkpoint, if there is one; returns the step. The first steps are launched."""

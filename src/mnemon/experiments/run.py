@@ -263,20 +263,26 @@ class Run:
         """Test on the tasks learned so far (all of them where the stream has no tasks of its own); nothing is waited for."""
         tested = self.task.tested
         known = tested[:learned] if len(self.ends) == len(tested) else tested
-        masks = [torch.from_numpy(np.isin(self.task.y_test, labels)).to(self.y_test.device) for labels in known]
-        chosen = torch.stack(masks).any(0)
-        x, y = self.task.x_test[chosen], self.y_test[chosen]
-        columns = [torch.from_numpy(self._index(np.array(labels))).to(y.device) for labels in known]
+        device = self.y_test.device
+        members = np.stack([np.isin(self.task.y_test, labels) for labels in known])  # [tasks, n]
+        chosen = np.flatnonzero(members.any(0))
+        # All that comes from the host comes before the passes: what came later would wait for them.
+        rows = torch.from_numpy(chosen).to(device)
+        masks = torch.from_numpy(members[:, chosen].astype(np.float64)).to(device)
+        sizes = torch.from_numpy(members.sum(1)).to(device)
+        columns = [torch.from_numpy(self._index(np.array(labels))).to(device) for labels in known]
+        place = torch.from_numpy(np.argsort(np.argsort(self.table.labels))).to(device)  # labels in sorted order
+        x, y = self.task.x_test.index_select(0, rows), self.y_test.index_select(0, rows)
         found = {}
         for classifier, scores in zip(
             self.choice.classifiers, self.learner.scores(x, self.choice.classifiers), strict=True
         ):
             predicted = scores.argmax(1)
-            right = predicted == y
+            right = (masks @ (predicted == y).double()) / sizes
             found[classifier.name] = Tensors(
-                accuracy=torch.stack([100 * right[mask[chosen]].double().mean() for mask in masks]),
+                accuracy=100 * right,
                 scores=torch.stack([scores[:, own].double().mean() for own in columns]),
-                confusion=self._confusion(y, predicted) if learned == len(self.ends) else None,
+                confusion=_confusion(place[y], place[predicted], len(place)) if learned == len(self.ends) else None,
             )
         return found
 
@@ -299,13 +305,6 @@ class Run:
         self.pending = None
         self.seconds["evaluate"] += time.perf_counter() - self._since
 
-    def _confusion(self, y: Tensor, predicted: Tensor) -> Tensor:
-        """Counts [true label, predicted label], labels in sorted order."""
-        n = len(self.table)
-        place = torch.from_numpy(np.argsort(np.argsort(self.table.labels))).to(y.device)
-        counts = y.new_zeros(n * n).index_add_(0, place[y] * n + place[predicted], torch.ones_like(y))
-        return counts.reshape(n, n)
-
     # --- state
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -323,3 +322,8 @@ class Run:
         self.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
         self.position, self.rows = values["position"], values["rows"]
         self.confusion, self.seconds = values["confusion"], values["seconds"]
+
+
+def _confusion(true: Tensor, predicted: Tensor, n: int) -> Tensor:
+    """Counts [true, predicted]."""
+    return true.new_zeros(n * n).index_add_(0, true * n + predicted, torch.ones_like(true)).reshape(n, n)

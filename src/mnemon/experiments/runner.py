@@ -118,9 +118,11 @@ def run_all(
     with watched() as stop, engine.in_use(), show.over(len(specs)):
         work = Work(specs, out, engine, checkpoint_every, show)
         left = work.take_finished()
-        jobs = max(1, min(left, jobs or (cores if cpu else AT_ONCE)))
+        planned = max(1, min(len(specs), jobs or (cores if cpu else AT_ONCE)))
+        # Threads by what was asked for, not by what is left: a run that goes on must go on with as many.
+        share = 1 if deterministic else max(1, cores // (processes or planned))
+        jobs = max(1, min(left, planned))
         work.processes = processes = processes or (jobs if cpu else 1)
-        share = 1 if deterministic else max(1, cores // processes)
         try:
             if cpu:
                 torch.set_num_threads(share)

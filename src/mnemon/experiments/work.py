@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,13 +41,17 @@ class Work:
         self.waiting = deque(range(len(specs)))
         self.lanes: deque[Lane] = deque()
         self.results: dict[int, list[Record]] = {}
-        self.diverged: dict[int, str] = {}  # those of other processes too, if somebody adds them
+        self.diverged: dict[int, str] = {}  # those of our other processes too
+        self.tell: Callable[[int], None] = lambda number: None  # of a run that diverged here, to the others
+        self.helped: Callable[[], bool] = lambda: False  # whether other processes of ours are at work
+        self._seen: tuple[tuple[int, int], list[Record]] | None = None
 
     def take_finished(self) -> int:
         """Take the records that are there already. Returns how many runs are left."""
-        there = records.read(self.out)
+        there = self._records()
         for i in range(len(self.specs)):
             if found := self._finished(i, there):
+                Lane.clear_left(self.out, self.keys[i], self._classifiers(i))
                 self._done(i, found, already=True)
         self.waiting = deque(i for i in self.waiting if i not in self.results)
         return len(self.waiting)
@@ -57,7 +63,7 @@ class Work:
         """
         try:
             while self.waiting or self.lanes:
-                there = records.read(self.out) if self.waiting and len(self.lanes) < at_once else []
+                there = self._records() if self.waiting and len(self.lanes) < at_once else []
                 for _ in range(len(self.waiting)):
                     if len(self.lanes) < at_once and not stop():
                         at_once = self._begin(self.waiting.popleft(), there, at_once)
@@ -68,7 +74,7 @@ class Work:
                 elif self.waiting:
                     if not wait:
                         return
-                    if self.processes == 1:
+                    if not self.helped():
                         self.show.wait(len(self.waiting))
                     time.sleep(0.1)
         finally:
@@ -83,12 +89,12 @@ class Work:
             self._done(i, found)
             return at_once
         spec, choice, key = self.specs[i], self.choices[i], self.keys[i]
-        lane = Lane.take(i, key, [c.name for c in choice.classifiers], self.out, self.every)
+        lane = Lane.take(i, key, self._classifiers(i), self.out, self.every)
         if lane is None:
             self.waiting.append(i)
             return at_once
         self.lanes.append(lane)
-        if found := self._finished(i, records.read(self.out)):  # another process may have done it in between
+        if found := self._finished(i, self._records()):  # another process may have done it in between
             lane.clear()
             self._drop(lane)
             self._done(i, found)
@@ -119,6 +125,7 @@ class Work:
         except Diverged as error:  # it ends alone, the others go on
             self.diverged[i] = f"seed {spec.seed}: {error}"
             self.show.diverged(i, lane.key, f"{spec.method} on {spec.stream}, ", self.diverged[i])
+            self.tell(i)
             self._drop(lane)
         except torch.OutOfMemoryError:
             return self._no_room(lane)
@@ -139,8 +146,9 @@ class Work:
     def _stop(self, stop: Callable[[], int]) -> None:
         for lane in self.lanes:
             assert lane.going is not None
-            lane.going.rest()
-            lane.save()
+            with contextlib.suppress(Diverged):  # found again when it goes on
+                lane.going.rest()
+                lane.save()
         raise Stopped(stop())
 
     def _drop(self, lane: Lane) -> None:
@@ -151,9 +159,23 @@ class Work:
         self.results[i] = found
         self.show.finished(i, self.keys[i], found, already=already)
 
+    def _classifiers(self, i: int) -> list[str]:
+        return [c.name for c in self.choices[i].classifiers]
+
+    def _records(self) -> list[Record]:
+        """Those of the folder; read again only when the file has changed."""
+        try:
+            about = os.stat(self.out / records.NAME)
+        except OSError:
+            return records.read(self.out)
+        now = (about.st_mtime_ns, about.st_size)
+        if self._seen is None or self._seen[0] != now:
+            self._seen = (now, records.read(self.out))
+        return self._seen[1]
+
     def _finished(self, i: int, there: list[Record]) -> list[Record] | None:
         """The records of run i if all of its classifiers are there."""
-        names = [c.name for c in self.choices[i].classifiers]
+        names = self._classifiers(i)
         found = {r["classifier"]: r for r in there if r["run"] == self.keys[i]}
         return [found[name] for name in names] if found.keys() >= set(names) else None
 

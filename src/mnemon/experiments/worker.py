@@ -59,19 +59,21 @@ class Told(Progress):
 
 def main() -> None:
     job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(job["threads"])
     engine = Engine(torch.device(job["device"]), job["precision"], job["deterministic"])
     specs = [Spec(**(spec | {"classifiers": tuple(spec["classifiers"])})) for spec in job["specs"]]
     work = Work(specs, Path(job["out"]), engine, job["every"], Told(), job["processes"])
+    threading.Thread(target=_listen, args=(work,), daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # after the first wish to stop a second one changes nothing
     with watched() as stop, engine.in_use():
         work.take_finished()
         work.run(1, stop, wait=False)
 
 
-def _leave_with_parent() -> None:
-    """The parent closes our stdin when it wants us to stop; when it dies, the system does."""
-    sys.stdin.read()
+def _listen(work: Work) -> None:
+    """Which runs diverged elsewhere; and when the parent dies, our stdin ends."""
+    for line in sys.stdin:
+        work.diverged[int(line)] = "elsewhere"
     os.kill(os.getpid(), signal.SIGTERM)
 
 

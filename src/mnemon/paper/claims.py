@@ -185,7 +185,10 @@ def best_of_all(source: Source) -> Finding:
                 rivals += [(found.mean, way)] if len(found.values) >= LEAST else []
         if rivals and source.library.of_cell(Cell(1, row("hybrid"), stream), source.seeds).values:
             rival = max(rivals, key=lambda pair: pair[0])[1]
-            by = gap(source, row("hybrid"), rival, stream)
+            try:
+                by = gap(source, row("hybrid"), rival, stream)
+            except Absent:
+                continue
             best.append(by.positive)
             said.append(f"{names.stream(stream)}: {by} points over {rival.name} (of {len(rivals)} run)")
     if not said:

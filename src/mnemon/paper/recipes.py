@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
+
 from mnemon import files
 from mnemon.errors import MnemonError
 
@@ -65,14 +67,16 @@ def cells() -> dict[Name, Cell]:
 
 
 def keep(name: Name, cell: Cell) -> None:
-    """Put one cell into the file, or another in its place; the other lines stay as they are."""
-    lines = [
-        {"method": method, "loss": loss, "stream": stream, "values": each.values, "source": each.source}
-        for (method, loss, stream), each in sorted((cells() | {name: cell}).items())
-    ]
-    text = ",\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    """Put one cell into the file, or another in its place; the other lines stay as they are, others' since we started too."""
     try:
-        files.write(PATH, f"[\n{text}\n]\n".encode())
+        with FileLock(PATH.with_suffix(".lock")):
+            cells.cache_clear()
+            lines = [
+                {"method": method, "loss": loss, "stream": stream, "values": each.values, "source": each.source}
+                for (method, loss, stream), each in sorted((cells() | {name: cell}).items())
+            ]
+            text = ",\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+            files.write(PATH, f"[\n{text}\n]\n".encode())
     except OSError as error:
         raise MnemonError(
             f"the recipes in {PATH} cannot be written ({error.strerror}): keep values in a source checkout of mnemon."

@@ -8,6 +8,7 @@ OUT/fig1/            runs made again for their scores      OUT/times.jsonl    ti
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -317,7 +318,7 @@ def device_name(device: str) -> str:
     return Engine(choose_device(device)).name
 
 
-def commands(plans: Sequence[Plan]) -> list[str]:
+def commands(plans: Sequence[Plan], out: Path) -> list[str]:
     """The runs that are missing, as one could make them by hand: a command for each training."""
     groups: dict[str, list[int]] = {}
     for spec in _once(plan.runs for plan in plans):
@@ -327,7 +328,8 @@ def commands(plans: Sequence[Plan]) -> list[str]:
         words += ["--order", spec.order] if spec.order != "natural" else []
         words += [f"--{name.replace('_', '-')} {value}" for name, value in spec.options.items()]
         groups.setdefault(" ".join(words), []).append(spec.seed)
-    return [f"{command} --seeds {names.seeds(seeds)}" for command, seeds in groups.items()]
+    place = shlex.quote(str(out))
+    return [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
 
 
 def _heading(table: tables.Table) -> str:
@@ -357,7 +359,8 @@ def _once(every: Iterable[Sequence[Spec]]) -> list[Spec]:
             choice = spec.choice()
             spec = replace(spec, loss=choice.objective.name)
             options = sorted(choice.options().items())
-            training = str([spec.method, spec.stream, spec.seed, spec.loss, spec.split, spec.order, options])
+            stream = str(protocol.parse(spec.stream))
+            training = str([spec.method, stream, spec.seed, spec.loss, spec.split, spec.order, options])
             known = found.setdefault(training, spec)
             asked = dict.fromkeys((*known.classifiers, *spec.classifiers))  # all of them are read off one training
             found[training] = replace(known, classifiers=tuple(asked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from mnemon.experiments.summary import interval
 from mnemon.report import names
 
 SHOWN = 4  # candidates of a search, the best first
+NEEDED = {"method", "loss", "stream", "grid", "seeds", "rounds", "candidates"}  # of a log
 SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
 
 
@@ -35,7 +37,8 @@ def _line(log: dict[str, Any]) -> str:
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
     if len(log["rounds"]) > 1:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
-    options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().options()  # as they are now
+    choice = Spec(log["method"], log["stream"], loss=log["loss"]).choice()  # as it is now
+    options = dataclasses.asdict(choice.method) | dataclasses.asdict(choice.objective)
     kept = _values({name: options[name] for name in log["grid"]})
     return f"| {names.METHODS[log['method']]}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
 
@@ -47,6 +50,8 @@ def _values(values: dict[str, Any]) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         log: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        if not log.keys() >= NEEDED:
+            raise ValueError
+    except (OSError, ValueError, AttributeError):
         raise MnemonError(f"{path} is not the log of a search; mend or remove it.") from None
     return log
