@@ -39,7 +39,7 @@ class Crew:
             "threads": threads,
         }
         self.members: list[tuple[subprocess.Popen[str], IO[str], threading.Thread]] = []
-        self.writing = threading.Lock()
+        self.writing: dict[int, threading.Lock] = {}  # by process number
         self.leaving = False
 
     def __enter__(self) -> Crew:
@@ -54,6 +54,8 @@ class Crew:
                 text=True,
                 env=environment,
             )
+            self.writing[process.pid] = threading.Lock()
+            self.writing[process.pid].acquire()  # until it has its job
             reader = threading.Thread(target=self._listen, args=(process, words), daemon=True)
             reader.start()
             self.members.append((process, words, reader))
@@ -65,20 +67,22 @@ class Crew:
 
     def _write(self, process: subprocess.Popen[str], line: str) -> None:
         assert process.stdin is not None
-        with self.writing, contextlib.suppress(OSError):  # a worker that is gone needs no words
+        with contextlib.suppress(OSError):  # a worker that is gone needs no words
             process.stdin.write(line + "\n")
             process.stdin.flush()
 
     def _tell(self, number: int) -> None:
         """Run `number` diverged: nobody else has to find out."""
         for process, _, _ in self.members:
-            self._write(process, str(number))
+            with self.writing[process.pid]:
+                self._write(process, str(number))
 
     def _listen(self, process: subprocess.Popen[str], words: IO[str]) -> None:
         """Pass on what a worker tells. One that breaks is named and left behind: its runs are as good as not taken."""
         assert process.stdout is not None
         show = self.work.show
         self._write(process, json.dumps(self.job))
+        self.writing[process.pid].release()
         for line in process.stdout:
             try:
                 what, arguments = json.loads(line)
