@@ -15,9 +15,10 @@ from mnemon.bench.hands import Hands
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.errors import MnemonError
 from mnemon.experiments.engine import Engine
+from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task
 from mnemon.experiments.runner import AT_ONCE
-from mnemon.learning.backbones import MLP, ReducedResNet18
+from mnemon.learning.backbones import ReducedResNet18
 
 
 class Contestant(Protocol):
@@ -115,11 +116,8 @@ class Ours:
 
 def learn_here(run: Run, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
     """Steps on the CPU as the runner makes them: the MLP's with one thread."""
-    before = torch.get_num_threads()
-    if isinstance(run.learner.net.backbone, MLP):
-        torch.set_num_threads(1)
-    run.learner.learn(run.task.x, run.y, rows)
-    torch.set_num_threads(before)
+    with threads(run):
+        run.learner.learn(run.task.x, run.y, rows)
 
 
 def contestants(net: str, method: str, task: Task, engine: Engine, many: list[int]) -> dict[str, Contestant]:

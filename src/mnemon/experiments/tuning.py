@@ -8,7 +8,6 @@ each round; its runs are ordinary runs of the folder, so that a search that was 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import platform
@@ -101,7 +100,7 @@ class Search:
     @property
     def recipe(self) -> dict[str, Any]:
         """The present values of the options that are searched."""
-        return {name: _all(self.choice)[name] for name in self.grid}
+        return {name: self.choice.every_option()[name] for name in self.grid}
 
     @property
     def cell(self) -> recipes.Name:
@@ -258,7 +257,7 @@ def _spec(search: Search, candidate: Candidate, seed: int) -> Spec:
 
 def _parse(words: Sequence[str], choice: Choice) -> Grid:
     """lr=0.05,0.1 → {"lr": (0.05, 0.1)}, in the option's own type."""
-    kinds = {name: type(value) for name, value in _all(choice).items()}
+    kinds = {name: type(value) for name, value in choice.every_option().items()}
     found: Grid = {}
     for word in words:
         name, equals, values = word.partition("=")
@@ -344,11 +343,6 @@ def _recall(search: Search) -> None:
         raise MnemonError(f"{search.log} is not the log of a search; mend or remove it.") from None
     for candidate in search.candidates if same else ():
         candidate.recalled = known.get(json.dumps(candidate.values, sort_keys=True), set())
-
-
-def _all(choice: Choice) -> dict[str, Any]:
-    """Every option of the method and its loss."""
-    return dataclasses.asdict(choice.method) | dataclasses.asdict(choice.objective)
 
 
 def _fixed(search: Search) -> dict[str, Any]:

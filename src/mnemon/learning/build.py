@@ -27,11 +27,14 @@ class Choice(NamedTuple):
     objective: Objective
     classifiers: list[Classifier]
 
+    def every_option(self) -> dict[str, Any]:
+        """All hyper-parameters of the method and its loss."""
+        return dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
+
     def options(self) -> dict[str, Any]:
         """Every hyper-parameter that means something here, as a record states them."""
-        all_of_them = dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
         without = meaningless(type(self.method))
-        return {k: v for k, v in all_of_them.items() if k not in without and (k not in LATER or LATER[k] != v)}
+        return {k: v for k, v in self.every_option().items() if k not in without and (k not in LATER or LATER[k] != v)}
 
 
 def meaningless(method: type[Method]) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,7 @@ def _line(log: dict[str, Any]) -> str:
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
     if len(log["rounds"]) > 1:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
-    choice = Spec(log["method"], log["stream"], loss=log["loss"]).choice()  # as it is now
-    options = dataclasses.asdict(choice.method) | dataclasses.asdict(choice.objective)
+    options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()  # as they are now
     kept = _values({name: options[name] for name in log["grid"]})
     return f"| {names.METHODS[log['method']]}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
 
