@@ -1,6 +1,5 @@
 """Runs in a folder: never twice, never lost, shared by several processes, stopped and gone on with."""
 
-import contextlib
 import itertools
 import json
 import os
@@ -17,11 +16,13 @@ import torch
 
 from mnemon import MnemonError, checkpoint
 from mnemon.experiments import protocol, records, runner
+from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
+from mnemon.learning.captured import Captured, Seat, seats
 from mnemon.learning.methods import methods
 
 COMMAND = [sys.executable, "-m", "mnemon", "run", "--stream", "split-digits", "--device", "cpu"]
@@ -327,44 +328,24 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
     assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
 
 
-class Paced:
-    """Stands in for `Captured` on a CPU: steps are made when they are pushed, and a busy device says so now and then."""
-
-    def __init__(self, learner, x, y):
-        self.learner, self.x, self.y, self.coming, self.asked = learner, x, y, iter(()), 0
-
-    def begin(self, rows):
-        assert not self.push(), "something was on its way still"
-        self.coming = iter(rows)
-
-    def push(self):
-        some = list(itertools.islice(self.coming, 4))
-        if some:
-            self.learner.learn(self.x, self.y, np.array(some))
-        return bool(some)
-
-    def busy(self):
-        self.asked += 1
-        return self.asked % 3 != 0
-
-    def aside(self):
-        return contextlib.nullcontext()
-
-    def wait(self):
-        while self.push():
-            pass
-
-
 @pytest.fixture
 def paced(monkeypatch):
-    """Runs are driven as on a GPU: launched, pushed, settled, their evaluations collected later."""
-    original = Run.__init__
+    """Runs are driven as on a GPU: launched, pushed, settled, their evaluations collected later; and the device is busy, it
+    says, now and then."""
+    original, asked = Run.__init__, itertools.count(1)
 
     def init(self, *args, **more):
         original(self, *args, **more)
-        self.captured = Paced(self.learner, self.task.x, self.y)
+        (self.captured,) = seats([self.learner], self.task.x, [self.y])
 
     monkeypatch.setattr(Run, "__init__", init)
+    monkeypatch.setattr(Seat, "busy", lambda self: next(asked) % 3 != 0)
+
+
+@pytest.fixture
+def stacked(monkeypatch, paced):
+    """As on a GPU that stacks runs of a kind."""
+    monkeypatch.setattr(Engine, "stacks", True)
 
 
 def test_launched_runs_are_the_runs_alone(tmp_path, request):
@@ -403,6 +384,76 @@ def test_launched_runs_stop_and_go_on(tmp_path, request):
                 break
     assert stopped > 5
     assert [result(r) for r in found] == [result(r) for r in alone]
+
+
+def test_stacked_runs_are_the_runs_alone(tmp_path, request):
+    """Alike but for rounding: five seeds of two methods in any order, six at once, so a stack of five and one of five."""
+    specs = [spec(s, method) for s in range(5) for method in ("er", "cope")]
+    alone = runner.run_all(specs, tmp_path / "alone")
+    request.getfixturevalue("stacked")
+    together = runner.run_all(specs, tmp_path / "together", jobs=6, processes=1)
+    for one, other in zip(together, alone, strict=True):
+        assert (one["run"], one["protocol"]) == (other["run"], other["protocol"])
+        assert np.allclose(one["accuracy_matrix"][-1], other["accuracy_matrix"][-1], atol=3)
+    assert {r["at_once"] for r in together} <= {5, 6}
+    assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
+
+
+def test_stacked_runs_stop_and_go_on(tmp_path, stacked):
+    """Signals come at many moments; what was saved at different steps goes on as more than one stack."""
+    specs, turns, stopped = [spec(s, "er") for s in range(4)], 0, 0
+
+    def go_on(self, show, stop, original=Lane.go_on):
+        nonlocal turns
+        turns += 1
+        if turns % 13 == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, show, stop)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "go_on", go_on)
+        while True:
+            try:
+                found = runner.run_all(specs, tmp_path / "often", jobs=4, processes=1, checkpoint_every=0.01)
+            except Stopped:
+                stopped += 1
+            else:
+                break
+    assert stopped > 3
+    once = runner.run_all(specs, tmp_path / "once", jobs=4, processes=1)
+    for one, other in zip(found, once, strict=True):
+        assert np.allclose(one["accuracy_matrix"][-1], other["accuracy_matrix"][-1], atol=3)
+
+
+def test_in_a_stack_a_diverged_run_ends_alone(tmp_path, stacked, monkeypatch):
+    original = Run.__init__
+
+    def init(self, *args, **more):
+        original(self, *args, **more)
+        if self.seed == 1:
+            with torch.no_grad():
+                self.learner.parameters[0].fill_(torch.nan)
+
+    monkeypatch.setattr(Run, "__init__", init)
+    with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
+        runner.run_all([spec(s, "er") for s in range(3)], tmp_path, jobs=3, processes=1)
+    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
+
+
+def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
+    """Four do not fit at once, two do, with one line that says so."""
+    original, lines = Captured.__init__, []
+
+    def init(self, learners, *more):
+        if len(learners) > 2:
+            raise torch.OutOfMemoryError
+        original(self, learners, *more)
+
+    monkeypatch.setattr(Captured, "__init__", init)
+    monkeypatch.setattr(Progress, "say", lambda self, line: lines.append(line))
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, processes=1)
+    assert len(found) == 4
+    assert [line for line in lines if "seed" not in line] == ["the device's memory is full: going on with 2 runs at once"]
 
 
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):

@@ -16,7 +16,7 @@ from mnemon.bench.shapes import make_run, make_task
 from mnemon.errors import MnemonError
 from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import threads
-from mnemon.experiments.run import Run, Task
+from mnemon.experiments.run import Run, Task, stack
 from mnemon.experiments.runner import AT_ONCE
 from mnemon.learning.backbones import ReducedResNet18
 
@@ -87,14 +87,18 @@ def network_input(task: Task, x: Tensor) -> Tensor:
 
 
 class Ours:
-    """Runs in this process: captured and side by side on a GPU, one after the other on a CPU."""
+    """Runs in this process, as many at once as `mnemon run` takes: captured and stacked or side by side on a GPU, one after
+    the other on a CPU."""
 
-    def __init__(self, runs: list[Run]) -> None:
+    def __init__(self, runs: list[Run], engine: Engine) -> None:
         self.list, self.runs = runs, len(runs)
+        self.waves = [runs[start : start + AT_ONCE] for start in range(0, len(runs), AT_ONCE)]
+        if engine.stacks:
+            for wave in self.waves:
+                stack(wave)
 
     def steps(self, count: int) -> None:
-        for start in range(0, self.runs, AT_ONCE):  # as many at once as `mnemon run` takes
-            wave = self.list[start : start + AT_ONCE]
+        for wave in self.waves:
             for run in wave:
                 rows = run.batches[run.position : run.position + count]
                 run.position += count
@@ -133,7 +137,7 @@ def contestants(net: str, method: str, task: Task, engine: Engine, many: list[in
     for count in many:
         name = f"{count} runs" if count > 1 else "1 run"
         spread = device.type == "cpu" and count > 1 and cores > 1
-        found[name] = Hands(net, method, count, min(cores, count)) if spread else Ours(runs(count))
+        found[name] = Hands(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
     return found
 
 
@@ -188,7 +192,7 @@ def costs(net: str, methods: list[str], engine: Engine, *, rounds: int, steps: i
     task = make_task(net, engine.device)
     bf16 = engine.precision == "bf16"
     those = {
-        name: Ours([make_run(net, name, 0, task, engine.device, bf16=bf16)])
+        name: Ours([make_run(net, name, 0, task, engine.device, bf16=bf16)], engine)
         for name in {"er": 0} | dict.fromkeys(methods)
     }
     for one in those.values():

@@ -32,6 +32,12 @@ class Engine(NamedTuple):
         """The precision as records name it: a CPU has but one."""
         return "fp32" if self.device.type == "cpu" else self.precision
 
+    @property
+    def stacks(self) -> bool:
+        """Whether runs that differ only in their seed take their steps as one: on a GPU, unless each bit must be the same
+        however many there are."""
+        return self.device.type == "cuda" and not self.deterministic
+
     def identity(self) -> dict[str, Any]:
         """What tells runs apart: the device, and how it computes where that is not the default."""
         found: dict[str, Any] = {"device": self.name}

@@ -34,6 +34,7 @@ class Lane:
     def __init__(self, number: int, key: str, lock: FileLock, folder: Path, out: Path, every: float) -> None:
         self.number, self.key, self.lock, self.folder, self.out, self.every = number, key, lock, folder, out, every
         self.going: Run | None = None
+        self.at_once = 1  # runs under way, this one among them, at most
         self.next_save = time.monotonic() + every
 
     @classmethod
@@ -56,11 +57,10 @@ class Lane:
         shutil.rmtree(cls._folder(out, key, classifiers), ignore_errors=True)
 
     def start(self, going: Run, say: Callable[[str], None]) -> int:
-        """Go on from the newest checkpoint, if there is one; returns the step. The first steps are launched."""
+        """Go on from the newest checkpoint, if there is one; returns the step."""
         self.going = going
         if saved := checkpoint.load(self.folder, say):
             going.restore(saved.tensors, saved.values)
-        going.launch()
         return going.position
 
     def go_on(self, show: Progress, stop: Callable[[], int]) -> bool:
@@ -95,12 +95,12 @@ class Lane:
         checkpoint.save(self.folder, going.position * 2 + len(going.rows), tensors, values)
         self.next_save = time.monotonic() + self.every
 
-    def finish(self, spec: Spec, engine: Engine, beside: int) -> list[Record]:
+    def finish(self, spec: Spec, engine: Engine) -> list[Record]:
         """Write the records of the finished run, then drop its checkpoints."""
         going = self.going
         assert going is not None
         with threads(going):
-            made = make_records(going, spec, engine, self.key, beside)
+            made = make_records(going, spec, engine, self.key, self.at_once)
         try:
             _write_details(self.out / "details" / f"{self.key}.json", going)
             records.append(self.out, made)
@@ -118,7 +118,9 @@ class Lane:
     def close(self) -> None:
         """Give the run back; what is on its way is waited for."""
         if self.going is not None and self.going.captured is not None:
+            self.going.captured.withdraw()
             self.going.captured.wait()
+            self.going.captured.leave()
         self.going = None
         self.lock.release()
 

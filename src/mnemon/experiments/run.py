@@ -20,9 +20,10 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
-from mnemon.learning.captured import Captured
+from mnemon.learning.captured import Seat, seats
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import BLOCK, Inputs, Learner
+from mnemon.learning.stacked.stack import can_stack
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def named_task(
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _resident(name: str, device: torch.device) -> data.Dataset:
     """A dataset, moved to the device."""
     dataset = data.load(name)
@@ -188,7 +189,9 @@ class Run:
         self.learner.grow(len(self.table))  # room only: no row knows how many others there are
         self.y = torch.from_numpy(self._index(task.y)).to(device)
         self.y_test = torch.from_numpy(self._index(task.y_test)).to(device)
-        self.captured = Captured(self.learner, task.x, self.y) if device.type == "cuda" else None
+        self.captured: Seat | None = None
+        if device.type == "cuda":
+            (self.captured,) = seats([self.learner], task.x, [self.y])
         self.launched: NDArray[np.int64] | None = None  # batches on their way
         self.pending: dict[str, Tensors] | None = None  # an evaluation on its way
 
@@ -252,8 +255,18 @@ class Run:
 
     def rest(self) -> None:
         """Wait until nothing is on its way."""
+        if self.launched is not None and self.captured is not None and self.captured.withdraw():
+            self.launched = None
         while self.launched is not None or self.pending is not None:
             self.settle()
+
+    def beside(self, other: Run) -> bool:
+        """Whether the two learn as one stack, or are the same."""
+        return self is other or (
+            self.captured is not None
+            and other.captured is not None
+            and self.captured.captured is other.captured.captured
+        )
 
     def _block(self) -> NDArray[np.int64]:
         """The next batches: BLOCK of them, or fewer where the task ends."""
@@ -327,3 +340,11 @@ class Run:
 def _confusion(true: Tensor, predicted: Tensor, n: int) -> Tensor:
     """Counts [true, predicted]."""
     return true.new_zeros(n * n).index_add_(0, true * n + predicted, torch.ones_like(true)).reshape(n, n)
+
+
+def stack(runs: list[Run]) -> None:
+    """From here on these runs, alike but for the seed and at the same step, learn as one; where their network can."""
+    if len(runs) > 1 and can_stack(runs[0].learner):
+        places = seats([run.learner for run in runs], runs[0].task.x, [run.y for run in runs])
+        for run, seat in zip(runs, places, strict=True):
+            run.captured = seat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
-from mnemon.experiments.run import Run, Task, dataset_checksum, named_task
+from mnemon.experiments.run import Run, Task, dataset_checksum, named_task, stack
 from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
@@ -38,6 +39,7 @@ class Work:
             spec.key(choice, name, dataset_checksum(name, engine.device), engine.identity())
             for spec, choice, name in zip(specs, self.choices, self.names, strict=True)
         ]
+        self.kinds = [repr(replace(spec, seed=0, cell=None)) for spec in specs]  # alike but for the seed
         self.waiting = deque(range(len(specs)))
         self.lanes: deque[Lane] = deque()
         self.results: dict[int, list[Record]] = {}
@@ -53,8 +55,14 @@ class Work:
             if found := self._finished(i, there):
                 Lane.clear_left(self.out, self.keys[i], self._classifiers(i))
                 self._done(i, found, already=True)
-        self.waiting = deque(i for i in self.waiting if i not in self.results)
-        return len(self.waiting)
+        left = [i for i in self.waiting if i not in self.results]
+        if self.engine.stacks:  # those of a kind behind each other
+            first: dict[str, int] = {}
+            for place, i in enumerate(left):
+                first.setdefault(self.kinds[i], place)
+            left.sort(key=lambda i: first[self.kinds[i]])
+        self.waiting = deque(left)
+        return len(left)
 
     def run(self, at_once: int, stop: Callable[[], int], *, wait: bool = True) -> None:
         """Keep `at_once` runs under way until all are done; each in turn gets its next steps.
@@ -63,15 +71,12 @@ class Work:
         """
         try:
             while self.waiting or self.lanes:
-                there = self._records() if self.waiting and len(self.lanes) < at_once else []
-                for _ in range(len(self.waiting)):
-                    if len(self.lanes) < at_once and not stop():
-                        at_once = self._begin(self.waiting.popleft(), there, at_once)
+                asked, at_once = at_once, self._take(at_once, stop)
                 if stop():
                     self._stop(stop)
                 if self.lanes:
                     at_once = self._go_on(self.lanes.popleft(), at_once, stop)
-                elif self.waiting:
+                elif self.waiting and asked == at_once:
                     if not wait:
                         return
                     if not self.helped():
@@ -80,6 +85,48 @@ class Work:
         finally:
             for lane in self.lanes:
                 lane.close()
+
+    def _take(self, at_once: int, stop: Callable[[], int]) -> int:
+        """Take runs in hand while there is room: where runs of a kind are stacked, for all of the next kind at once.
+
+        Returns how many there may be from now on.
+        """
+        there = self._records() if self.waiting and len(self.lanes) < at_once else []
+        left = len(self.waiting)
+        while left and not stop():
+            alike = self._alike(min(left, at_once))
+            if len(self.lanes) + alike > at_once and self.lanes:
+                break
+            before = set(self.lanes)
+            for _ in range(alike):
+                at_once = self._begin(self.waiting.popleft(), there, at_once)
+            left -= alike
+            at_once = self._launch([lane for lane in self.lanes if lane not in before], at_once)
+        return at_once
+
+    def _alike(self, most: int) -> int:
+        """How many of the waiting runs, from the first on, differ in nothing but the seed; 1 where runs are not stacked."""
+        if not self.engine.stacks:
+            return 1
+        first = self.kinds[self.waiting[0]]
+        alike = itertools.takewhile(lambda i: self.kinds[i] == first, self.waiting)
+        return len(list(itertools.islice(alike, most)))
+
+    def _launch(self, lanes: list[Lane], at_once: int) -> int:
+        """The first steps; of those that start from the same step together."""
+        by_position: dict[int, list[Run]] = {}
+        for lane in lanes:
+            assert lane.going is not None
+            by_position.setdefault(lane.going.position, []).append(lane.going)
+        try:
+            for runs in by_position.values():
+                if self.engine.stacks:
+                    stack(runs)
+                for run in runs:
+                    run.launch()
+        except torch.OutOfMemoryError:
+            return self._no_room(lanes)
+        return at_once
 
     def _begin(self, i: int, there: list[Record], at_once: int) -> int:
         """Take run i in hand, unless it is done or another process has it. Returns how many there may be from now on."""
@@ -109,7 +156,7 @@ class Work:
             )
             position = lane.start(going, self.show.say)
         except torch.OutOfMemoryError:
-            return self._no_room(lane)
+            return self._no_room([lane])
         self.show.start(key, f"{spec.method} on {spec.stream}, seed {spec.seed}", position, len(going.batches))
         return at_once
 
@@ -117,9 +164,10 @@ class Work:
         i = lane.number
         spec = self.specs[i]
         self.lanes.append(lane)
+        lane.at_once = max(lane.at_once, len(self.lanes), self.processes)
         try:
             if lane.go_on(self.show, stop):
-                made = lane.finish(spec, self.engine, max(len(self.lanes), self.processes))
+                made = lane.finish(spec, self.engine)
                 self._drop(lane)
                 self._done(i, made)
         except Diverged as error:  # it ends alone, the others go on
@@ -128,20 +176,24 @@ class Work:
             self.tell(i)
             self._drop(lane)
         except torch.OutOfMemoryError:
-            return self._no_room(lane)
+            assert lane.going is not None
+            return self._no_room([other for other in self.lanes if other.going and other.going.beside(lane.going)])
         return at_once
 
-    def _no_room(self, lane: Lane) -> int:
-        """The device is full: one run fewer from now on. This one starts again later, from its last checkpoint."""
-        self._drop(lane)
+    def _no_room(self, lanes: list[Lane]) -> int:
+        """The device is full: without these runs, or half of them, from now on. They start again later, from their last
+        checkpoints."""
+        for lane in lanes:
+            self._drop(lane)
+            self.waiting.appendleft(lane.number)
         torch.cuda.empty_cache()
-        if not self.lanes:
+        at_once = len(self.lanes) or len(lanes) // 2
+        if at_once == 0:
             raise MnemonError(
-                f"not even one run of {self.specs[lane.number].method} fits into the memory of the device."
+                f"not even one run of {self.specs[lanes[0].number].method} fits into the memory of the device."
             )
-        self.show.say(f"the device's memory is full: going on with {len(self.lanes)} runs at once")
-        self.waiting.appendleft(lane.number)
-        return len(self.lanes)
+        self.show.say(f"the device's memory is full: going on with {at_once} runs at once")
+        return at_once
 
     def _stop(self, stop: Callable[[], int]) -> None:
         for lane in self.lanes:

@@ -1,23 +1,26 @@
-"""A learner's step captured once in a CUDA graph and replayed: the host says "go" instead of launching 400 kernels.
+"""A step captured once in a CUDA graph and replayed: the host says "go" instead of launching hundreds of kernels.
 
-Each learner has a stream of its own, so that the graphs of many learners run side by side. Nothing here knows a method:
-a step has fixed shapes and touches no host value (learning/method.py), and `Method.phase` says when its shapes change.
+The step is that of one learner, or of a stack of learners at once (stacked/stack.py). Each graph has a stream of its own, so
+that several run side by side. Nothing here knows a method: a step has fixed shapes and touches no host value
+(learning/method.py), and `Method.phase` says when its shapes change. On a CPU the same steps are made one by one.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemon.learning.learner import BLOCK, Block, Learner
+from mnemon.learning.learner import BLOCK, Learner
+from mnemon.learning.method import Span
+from mnemon.learning.stacked.stack import Stack
 
-FEW = 4  # steps put on a stream before the next learner has its turn
+FEW = 4  # steps put on a stream before another stream has its turn
 WARM_UP = 3  # steps of a phase made without a graph first: libraries choose their kernels then, and caches fill
 
 
@@ -25,69 +28,91 @@ class Graph(NamedTuple):
     """A captured step and what it reads: the block's batches and draws, and the place in the block."""
 
     graph: torch.cuda.CUDAGraph
-    rows: Tensor  # [BLOCK, b]
-    draws: dict[str, Tensor]  # [BLOCK, …] each
+    rows: Tensor  # [BLOCK, R, b]
+    draws: dict[str, Tensor]  # [BLOCK, R, …] each
     place: Tensor  # [1]
-    losses: Tensor  # [BLOCK], written
+    losses: Tensor  # [BLOCK, R], written
 
 
 class Captured:
-    """Learns as `Learner.learn` does, without waiting: `begin`, then `push` until it says no more, and `wait` for the end."""
+    """R learners in step with each other. Each has a `Seat`; when all have said which batches come next, these are learned."""
 
-    def __init__(self, learner: Learner, x: Tensor, y: Tensor) -> None:
-        self.learner, self.x, self.y = learner, x, y
-        self.classes = y.cpu().numpy()
-        self.stream = torch.cuda.Stream(learner.device)  # type: ignore[no-untyped-call]
-        self.stream.wait_stream(torch.cuda.current_stream(learner.device))
+    def __init__(self, learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> None:
+        self.learners, self.x, self.y = list(learners), x, torch.stack(list(y))
+        self.classes = self.y.cpu().numpy()  # [R, samples]
+        self.stack = Stack(self.learners) if len(learners) > 1 else None
+        self.device = self.x.device
+        self.stream = None
+        if self.device.type == "cuda":
+            self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+            self.stream.wait_stream(torch.cuda.current_stream(self.device))
         self.graphs: dict[tuple[int, int], Graph] = {}  # by phase and batch size
         self.warm: dict[tuple[int, int], int] = {}  # steps made without a graph
-        self.capacity = learner.net.capacity
+        self.capacity = self.learners[0].net.capacity
+        self.seats = [Seat(self, row) for row in range(len(learners))]
+        self.here = set(self.seats)
+        self.given: dict[Seat, NDArray[np.int64]] = {}  # the next batches, until all have said theirs
         self.coming: Iterator[None] = iter(())
 
-    def begin(self, rows: NDArray[np.int64]) -> None:
-        """The batches rows [S, b] are next."""
-        if self.learner.net.capacity != self.capacity:  # other tensors than those that were captured
+    def start_if_all_are_here(self) -> None:
+        if not self.given or self.given.keys() != self.here:
+            return
+        if self.learners[0].net.capacity != self.capacity:  # other tensors than those that were captured
             self.graphs.clear()
-            self.capacity = self.learner.net.capacity
-        self.learner.net.train()
-        self.coming = self._learn(rows)
+            self.capacity = self.learners[0].net.capacity
+        for learner in self.learners:
+            learner.net.train()
+        any_ = next(iter(self.given.values()))  # whoever has left goes along, and nobody looks at it
+        self.coming = self._learn(np.stack([self.given.get(seat, any_) for seat in self.seats]))
+        self.given.clear()
 
     def push(self) -> bool:
         """Put some more steps on the stream; False when there are none left.
 
-        A few at a time: the device takes in only so many launches ahead, and those of one learner would keep the
+        A few at a time: the device takes in only so many launches ahead, and those of one stream would keep the
         others waiting.
         """
-        with torch.cuda.stream(self.stream):
+        with self.aside():
             return next(self.coming, self) is None
 
-    def busy(self) -> bool:
-        """Whether the device still works on what was put on the stream."""
-        return not self.stream.query()
-
     def aside(self) -> contextlib.AbstractContextManager[object]:
-        """Within, other work goes to the learner's stream, behind its steps."""
-        return torch.cuda.stream(self.stream)
-
-    def wait(self) -> None:
-        """Until all steps are made."""
-        while self.push():
-            pass
-        self.stream.synchronize()
+        """Within, work goes to this stream."""
+        return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def _learn(self, rows: NDArray[np.int64]) -> Iterator[None]:
-        for block in self.learner.blocks(self.classes[rows]):
-            yield from self._block(block, rows[: block.span.steps])
-            rows = rows[block.span.steps :]
+        """The batches rows [R, S, b], as far as can be planned at once again and again."""
+        while rows.shape[1]:
+            ahead = [
+                learner.ahead(y[mine]) for learner, y, mine in zip(self.learners, self.classes, rows, strict=True)
+            ]
+            phase = int(ahead[0][1][0])
+            same = np.all([phases == phase for _, phases in ahead], axis=0)
+            steps = len(same) if same.all() else int(same.argmin())
+            if steps:
+                yield from self._block(phase, [span.first(steps) for span, _ in ahead], rows[:, :steps])
+            else:  # a step of different shapes: each its own
+                steps = 1
+                for learner, y, mine in zip(self.learners, self.y, rows, strict=True):
+                    learner.learn(self.x, y, mine[:1])
+                yield
+            rows = rows[:, steps:]
 
-    def _block(self, block: Block, rows: NDArray[np.int64]) -> Iterator[None]:
-        kind, steps = (block.phase, block.span.batch), len(rows)
-        alone = min(max(0, WARM_UP - self.warm.get(kind, 0)), steps) if kind not in self.graphs else 0
-        self.warm[kind] = self.warm.get(kind, 0) + alone
-        index = torch.from_numpy(rows).to(self.learner.device)
-        draws = {key: torch.from_numpy(values).to(self.learner.device) for key, values in block.plan.items()}
-        losses = [self._step(index[s], {key: values[s] for key, values in draws.items()}) for s in range(alone)]
+    def _block(self, phase: int, spans: list[Span], rows: NDArray[np.int64]) -> Iterator[None]:
+        kind, steps = (phase, spans[0].batch), spans[0].steps
+        plans = [learner.method.plan(span) for learner, span in zip(self.learners, spans, strict=True)]
+        index = self._up(rows.swapaxes(0, 1))  # [steps, R, b]
+        draws = {key: self._up(np.stack([plan[key] for plan in plans], 1)) for key in plans[0]}
+        alone = steps
+        if self.stream is not None:
+            alone = min(max(0, WARM_UP - self.warm.get(kind, 0)), steps) if kind not in self.graphs else 0
+            self.warm[kind] = self.warm.get(kind, 0) + alone
+        made: list[Tensor] = []
+        for s in range(alone):
+            made.append(self._step(index[s], {key: values[s] for key, values in draws.items()}))
+            if s % FEW == FEW - 1:
+                yield
         yield
+        losses = torch.stack(made) if made else None
         if alone < steps:
             if kind not in self.graphs:
                 self.graphs[kind] = self._capture(index, draws)
@@ -100,13 +125,26 @@ class Captured:
                 graph.graph.replay()
                 if s % FEW == FEW - 1:
                     yield
-            for s, loss in enumerate(losses):
-                graph.losses[s].copy_(loss)
-        self.learner.steps += steps
-        self.learner.count(block.span.classes, graph.losses[:steps] if alone < steps else torch.stack(losses))
+            if losses is not None:
+                graph.losses[:alone].copy_(losses)
+            losses = graph.losses[:steps]
+        assert losses is not None
+        for learner, span, mine in zip(self.learners, spans, losses.unbind(1), strict=True):
+            learner.steps += steps
+            learner.count(span.classes, mine)
+
+    def _up(self, values: NDArray[Any]) -> Tensor:
+        """To the device, behind what is on the stream already; the host does not wait for it."""
+        tensor = torch.from_numpy(np.ascontiguousarray(values))
+        return tensor if self.stream is None else tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _step(self, rows: Tensor, draws: dict[str, Tensor]) -> Tensor:
-        return self.learner.step(self.x.index_select(0, rows), self.y.index_select(0, rows), draws)
+        """rows [R, b], draws [R, …] → the losses [R]."""
+        if self.stack is None:
+            x, y = self.x.index_select(0, rows[0]), self.y[0].index_select(0, rows[0])
+            return self.learners[0].step(x, y, {key: values[0] for key, values in draws.items()}).reshape(1)
+        x = self.x.index_select(0, rows.flatten()).reshape(*rows.shape, *self.x.shape[1:])
+        return self.stack.step(x, self.y.gather(1, rows), draws)
 
     def _capture(self, index: Tensor, draws: dict[str, Tensor]) -> Graph:
         def room(like: Tensor) -> Tensor:
@@ -117,16 +155,64 @@ class Captured:
             room(index),
             {key: room(values) for key, values in draws.items()},
             index.new_zeros(1),
-            torch.zeros(BLOCK, dtype=self.learner.dtype, device=index.device),
+            torch.zeros(BLOCK, len(self.learners), dtype=self.learners[0].dtype, device=self.device),
         )
         # Graphs that share cuBLAS's workspace would corrupt each other when replayed side by side.
-        torch.cuda.synchronize(self.learner.device)
+        torch.cuda.synchronize(self.device)
         torch._C._cuda_clearCublasWorkspaces()
         with torch.cuda.graph(made.graph, stream=self.stream):
-            loss = self._step(
+            losses = self._step(
                 made.rows.index_select(0, made.place)[0],
                 {key: values.index_select(0, made.place)[0] for key, values in made.draws.items()},
             )
-            made.losses.index_copy_(0, made.place, loss.reshape(1))
+            made.losses.index_copy_(0, made.place, losses[None])
             made.place.add_(1)
         return made
+
+
+class Seat:
+    """A learner's place: it learns as `Learner.learn` does, without waiting: `begin`, then `push` until it says no more, and
+    `wait` for the end."""
+
+    def __init__(self, captured: Captured, row: int) -> None:
+        self.captured, self.row = captured, row
+
+    def begin(self, rows: NDArray[np.int64]) -> None:
+        """The batches rows [S, b] are next; as many as for the others."""
+        self.captured.given[self] = rows
+        self.captured.start_if_all_are_here()
+
+    def push(self) -> bool:
+        """Put some more steps on the stream; False when all are there."""
+        return self in self.captured.given or self.captured.push()
+
+    def busy(self) -> bool:
+        """Whether the device still works on what was put on the stream."""
+        return self.captured.stream is not None and not self.captured.stream.query()
+
+    def aside(self) -> contextlib.AbstractContextManager[object]:
+        """Within, other work goes to the learner's stream, behind its steps."""
+        return self.captured.aside()
+
+    def withdraw(self) -> bool:
+        """Take `begin` back, if nothing was learned of it, for want of the others."""
+        return self.captured.given.pop(self, None) is not None
+
+    def wait(self) -> None:
+        """Until all steps are made."""
+        assert self not in self.captured.given, "the others have not begun"
+        while self.captured.push():
+            pass
+        if self.captured.stream is not None:
+            self.captured.stream.synchronize()
+
+    def leave(self) -> None:
+        """The others need not wait for this one any more."""
+        self.withdraw()
+        self.captured.here.discard(self)
+        self.captured.start_if_all_are_here()
+
+
+def seats(learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> list[Seat]:
+    """A seat for each; those of several learners are together."""
+    return Captured(learners, x, y).seats

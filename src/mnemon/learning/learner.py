@@ -133,28 +133,29 @@ class Learner:
         Returns the loss.
         """
         method, new = self.method, Batch(self.normalise(x), y)
-        self.seen.index_fill_(0, y, True)  # before the loss: a class counts as seen from its first batch on
+        self.seen[y] = torch.ones_like(y, dtype=torch.bool)  # before the loss: a class counts as seen from its first batch on
         replayed = method.retrieve(self, new, draws_)
         done = method.gradient(self, new, replayed)
-        if self.parameters:
-            torch._foreach_add_([p.data for p in self.parameters], done.gradient, alpha=-method.lr)
+        self.move(done.gradient)
         self.objective.after(self.net, done.out, done.y)
         method.write(self, x, y, draws_, done)
         return done.loss
 
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
-        """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples."""
-        step, sample, counts = self.steps, self.samples, self.counts.numpy().copy()
-        batch = classes.shape[1]
+        """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples. A block must have been
+        learned and counted before the next one is asked for."""
         while len(classes):
-            ahead = classes[: self.method.block(BLOCK)]
-            span = Span(self.seed, step, sample, len(ahead), batch, ahead, counts)
-            phase = self.method.phase(span)
+            span, phase = self.ahead(classes)
             other = np.flatnonzero(phase != phase[0])
-            span = span.first(int(other[0]) if len(other) else len(ahead))
+            span = span.first(int(other[0]) if len(other) else span.steps)
             yield Block(span, int(phase[0]), self.method.plan(span))
-            step, sample, classes = step + span.steps, sample + span.steps * batch, classes[span.steps :]
-            counts = counts + np.bincount(span.classes.ravel(), minlength=len(counts))
+            classes = classes[span.steps :]
+
+    def ahead(self, classes: NDArray[np.int64]) -> tuple[Span, NDArray[np.int64]]:
+        """The coming steps that can be planned at once, and the phase of each."""
+        near = classes[: self.method.block(BLOCK)]
+        span = Span(self.seed, self.steps, self.samples, len(near), classes.shape[1], near, self.counts.numpy().copy())
+        return span, self.method.phase(span)
 
     def grow(self, classes: int) -> None:
         """Hold room for at least `classes` classes: the capacity doubles until it is enough."""
@@ -210,8 +211,13 @@ class Learner:
     def virtual_step(self, new: Batch) -> Parameters:
         """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
         loss = self.objective(self.looked(new), new.y, self.seen, len(new))
-        gradient = self._gradient(loss)
+        gradient = self.differentiate(loss, self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
+
+    def input_gradient(self, batch: Batch, parameters: Parameters | None = None) -> Tensor:
+        """∂L/∂x of the mean loss of a batch [n, …], at other parameters if given."""
+        x = self.variable(batch.x)
+        return self.differentiate(self.sample_losses(Batch(x, batch.y), parameters).mean(), (x,))[0]
 
     def descend(self, batch: Batch, new: int) -> Pass:
         """The objective over a batch whose first `new` samples are new, and its gradient."""
@@ -226,11 +232,22 @@ class Learner:
 
     def passed(self, loss: Tensor, out: Output, y: Tensor) -> Pass:
         """A loss with its gradient."""
-        return Pass(loss.detach(), self._gradient(loss), out.detach(), y)
+        return Pass(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
 
-    def _gradient(self, loss: Tensor) -> tuple[Tensor, ...]:
-        """None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
-        return torch.autograd.grad(loss, self.parameters) if self.parameters else ()
+    # --- the three places where it matters whether a learner is one of a stack (stacked/stack.py)
+
+    def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """∂loss/∂at. None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
+        return torch.autograd.grad(loss, at) if at else ()
+
+    def variable(self, x: Tensor) -> Tensor:
+        """x as something to differentiate at."""
+        return x.detach().requires_grad_()
+
+    def move(self, gradient: tuple[Tensor, ...]) -> None:
+        """The SGD step θ ← θ − η g."""
+        if self.parameters:
+            torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-self.method.lr)
 
     def parameter_count(self) -> int:
         """Trained numbers; of the class rows, those of the classes seen."""

@@ -62,10 +62,9 @@ class Memory:
 
     def write(self, slots: Tensor, x: Tensor, y: Tensor, **columns: Tensor) -> None:
         """Row slots[i] ← sample i and its columns; no slot but the waste bin may come twice."""
-        self.x.index_copy_(0, slots, x)
-        self.y.index_copy_(0, slots, y)
+        self.x[slots], self.y[slots] = x, y
         for name, values in columns.items():
-            self.extra[name].index_copy_(0, slots, values.to(self.extra[name].dtype))
+            self.extra[name][slots] = values.to(self.extra[name].dtype)
 
 
 # --- made on the host, ahead of time, from counts alone
@@ -118,7 +117,7 @@ def class_ranks(y: Tensor, keys: Tensor) -> Tensor:
     """The place of each row among the rows of its class, by rising key, from 0; y, keys and the result are [n]."""
     order, _, first = _by_class(y, keys)
     place = torch.arange(len(y), device=y.device) - first
-    return torch.empty_like(place).scatter_(0, order, place)
+    return torch.zeros_like(place).scatter(0, order, place)
 
 
 def balanced_order(y: Tensor, keys: Tensor) -> Tensor:
@@ -142,7 +141,7 @@ def class_table(y: Tensor, ranks: Tensor, first: int, count: int, capacity: int)
     row = torch.arange(len(y), device=y.device)
     chosen = (y != NOBODY) & (ranks >= first) & (ranks < first + count)
     place = torch.where(chosen, y * count + ranks - first, capacity * count)  # one place more, for all others
-    return row.new_full((capacity * count + 1,), len(y)).scatter_(0, place, row)[:-1]
+    return row.new_full((capacity * count + 1,), len(y)).scatter(0, place, row)[:-1]
 
 
 def _by_class(y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -127,7 +127,7 @@ class ACE(CrossEntropy):
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         assert out.logits is not None
-        present = torch.zeros_like(seen).index_fill(0, y[:new], True)  # the classes of B_n
+        present = (y[:new, None] == torch.arange(len(seen), device=y.device)).any(0)  # the classes of B_n
         parts = []
         if new:
             parts.append(F.cross_entropy(only_seen(out.logits[:new], present), y[:new]))

@@ -61,4 +61,4 @@ def knn_shapley(distance: Tensor, match: Tensor, k: int) -> Tensor:
     change = (m - F.pad(m[:, 1:], (0, 1))) * (i.clamp(max=k) / (i * k))
     # Summed as whole numbers, in which a GPU's order of summing does not show; |s| < 1 and Σ|change| < 2¹³.
     s = (change * 2**50).long().flip(1).cumsum(1).flip(1).to(m) / 2**50
-    return torch.zeros_like(s).scatter_(1, order, s)
+    return torch.zeros_like(s).scatter(1, order, s)

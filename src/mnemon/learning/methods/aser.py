@@ -67,7 +67,7 @@ class ASER(Method):
         cooperative = shapley(others, candidates, self.neighbours).sum(0) / others.real.sum().clamp(min=1)
         adversarial = shapley(came, candidates, self.neighbours).mean(0)
         value = torch.cat([keys - 10, keys.new_zeros(1)])  # values lie in ±2: others only where candidates are too few
-        value.scatter_(0, tables[0], (cooperative - adversarial).to(value))
+        value = value.scatter(0, tables[0], (cooperative - adversarial).to(value))
         order = keys.argsort(stable=True)  # equal values are common, and chosen among at random
         best = order[value[order].argsort(descending=True, stable=True)]
         return learner.replay(best[: self.replay_size])
@@ -80,7 +80,8 @@ class ASER(Method):
         kept, keys, capacity = memory.y[:size], draws["rows"], learner.net.capacity
         judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.n_c, capacity)
         # Candidates: n_c · C̃ random rows that do not judge.
-        order = torch.cat([keys[2], keys.new_zeros(1)]).index_add_(0, judges, torch.ones_like(judges).to(keys))[:size]
+        judging = keys.new_zeros(size + 1).scatter(0, judges, torch.ones_like(judges).to(keys))[:size]
+        order = keys[2] + judging
         order, rows = order.topk(min(self.n_c * capacity, size), largest=False)
         wanted = torch.arange(len(rows), device=rows.device) < self.n_c * learner.seen.sum()
         rows = torch.where(wanted & (order < 1), rows, size)
@@ -93,7 +94,7 @@ class ASER(Method):
         value = shapley(together(evaluation, boosted), candidates, self.neighbours).sum(0)
         lowest = torch.where(candidates.real, value, torch.inf).argsort(stable=True)[:b]
 
-        out = torch.zeros_like(candidates.y).scatter_(0, lowest, 1)
+        out = torch.zeros_like(candidates.y).scatter(0, lowest, 1)
         leaving = torch.where(out[:-b] == 1, rows, size).sort().values  # their rows first, then the waste bin
         entering = out[-b:] == 0  # as many as leave
         place = (entering.cumsum(0) - 1).clamp(min=0, max=len(leaving) - 1)

@@ -44,16 +44,14 @@ class GMEDER(Method):
 
     def edit(self, learner: Learner, new: Batch, rows: Tensor) -> None:
         """Edit memory rows in place."""
-        x, y, _ = learner.replay(rows)
-        x.requires_grad_()
-        virtual = learner.virtual_step(new)
-        (g1,) = torch.autograd.grad(learner.sample_losses(Batch(x, y)).mean(), x)
-        (g2,) = torch.autograd.grad(learner.sample_losses(Batch(x, y), virtual).mean(), x)
+        batch = learner.replay(rows)
+        x, virtual = batch.x, learner.virtual_step(new)
+        g1, g2 = learner.input_gradient(batch), learner.input_gradient(batch, virtual)
         edits = learner.memory.extra["edits"]
         k = edits.index_select(0, rows).reshape(-1, *[1] * (x.ndim - 1))  # [r, 1, …]
         length = self.edit_rate * self.edit_decay ** k.to(x)
-        learner.memory.x.index_copy_(0, rows, x.detach() + length * ((g2 - g1) - self.edit_hold * g1))
-        edits.index_add_(0, rows, torch.ones_like(rows))
+        learner.memory.x[rows] = x + length * ((g2 - g1) - self.edit_hold * g1)
+        edits[rows] = k.flatten() + 1
 
     def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
         never = torch.zeros_like(y)  # a new sample has not been edited

@@ -1,0 +1,159 @@
+"""Many learners that take their steps together: every tensor of theirs is a row of one tensor, and a step of all is one vmap.
+
+The device is launched once for all of them instead of once for each, and no method knows of it: `Learner.step` runs once, with
+a dimension more. The learners must be of one kind (the same method, options and shapes) and at the same step.
+"""
+
+from __future__ import annotations
+
+import copy
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import _add_batch_dim, get_unwrapped, maybe_get_bdim, maybe_get_level
+from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+from torch.func import functional_call
+
+from mnemon.learning.backbones import MLP, ReducedResNet18
+from mnemon.learning.learner import Learner
+from mnemon.learning.method import Draws
+
+Tensors = dict[str, Tensor]
+
+
+def can_stack(learner: Learner) -> bool:
+    """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
+    triton (PyTorch brings it along with CUDA); other modules are not known."""
+    body = learner.net.backbone
+    if isinstance(body, ReducedResNet18):
+        return learner.device.type == "cuda" and find_spec("triton") is not None
+    return isinstance(body, MLP | nn.Flatten)
+
+
+class Stack:
+    """R learners whose tensors are rows of `tensors` [R, …]; what each of them saves and evaluates is its own row."""
+
+    def __init__(self, learners: list[Learner]) -> None:
+        self.learners = learners
+        each = [_changing(learner) for learner in learners]
+        self.tensors = {name: _stacked([tensors[name] for tensors in each]) for name in each[0]}
+        for row, tensors in enumerate(each):
+            for name, tensor in tensors.items():
+                tensor.data = self.tensors[name][row]
+        for name in learners[0].names:
+            self.tensors[f"net.{name}"].requires_grad_()
+        self.shadow = Shadow(learners[0])
+
+    def step(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
+        """One batch of each: x [R, b, …], y [R, b], draws [R, …] each. Returns the losses [R]."""
+        losses: Tensor = torch.vmap(self.shadow.step_with)(self.tensors, x, y, draws)
+        return losses
+
+
+class Shadow(Learner):
+    """A learner without tensors of its own: within `vmap` it takes the step of all learners of a stack at once."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.__dict__.update(learner.__dict__)  # the method, the loss, the names: all that is not a tensor
+        self.net = copy.deepcopy(learner.net).train()
+        if isinstance(self.net.backbone, ReducedResNet18) and learner.device.type == "cuda":
+            self.net.backbone = Convolutions.of(self.net.backbone, self.net.bf16)
+            self.net.bf16 = False
+        self.memory = copy.copy(learner.memory)
+        self.whole = _Step(self)
+
+    def step_with(self, tensors: Tensors, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
+        """`Learner.step` with these tensors, which are written to."""
+        self.seen, memory = tensors["seen"], self.memory
+        memory.x, memory.y = tensors["memory.x"], tensors["memory.y"]
+        memory.extra = {name: tensors[f"memory.{name}"] for name in memory.columns}
+        self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
+        of_net = {name: tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        loss: Tensor = functional_call(self.whole, of_net, (x, y, draws))
+        return loss
+
+    def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Autograd recorded what was done with the tensors [R, …] below `vmap`; the runs do not touch each other, so the
+        gradient of the sum of their losses holds the gradient of each."""
+        if not at:
+            return ()
+        level = maybe_get_level(loss)
+        below, places = _below(loss), [_below(t) for t in at]
+        with temporarily_pop_interpreter_stack():
+            gradients = torch.autograd.grad(below.sum(), places)
+        return tuple(_add_batch_dim(g, 0, level) for g in gradients)
+
+    def variable(self, x: Tensor) -> Tensor:
+        below, level = _below(x), maybe_get_level(x)
+        with temporarily_pop_interpreter_stack():
+            below = below.detach().requires_grad_()
+        return _add_batch_dim(below, 0, level)
+
+    def move(self, gradient: tuple[Tensor, ...]) -> None:
+        if self.parameters:
+            moved, by = [_below(p).data for p in self.parameters], [_below(g) for g in gradient]
+            with temporarily_pop_interpreter_stack():
+                torch._foreach_add_(moved, by, alpha=-self.method.lr)
+
+
+class Convolutions(ReducedResNet18):
+    """The ResNet of all runs at once, by kernels of our own (resnet.py). Where autograd is not the one that differentiates
+    (GSS, per sample), by PyTorch's grouped convolutions."""
+
+    precision: str
+
+    @classmethod
+    def of(cls, body: ReducedResNet18, bf16: bool) -> Convolutions:
+        """The same network; it keeps to the precision torch is set to."""
+        made = copy.copy(body)
+        made.__class__ = cls
+        assert isinstance(made, Convolutions)
+        made.precision = "bf16" if bf16 else "tf32" if torch.backends.cudnn.allow_tf32 else "fp32"
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training and torch.is_grad_enabled():
+            return super().forward(x)
+        from mnemon.learning.stacked import resnet  # triton comes with CUDA only
+
+        return torch.flatten(self.pool(resnet.blocks(self, x, self.training, self.precision)), 1)
+
+
+class _Step(nn.Module):
+    """The step as a module, so that `functional_call` can put the stack's tensors into the network."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        super().__init__()
+        self.net = shadow.net
+        self.shadow = [shadow]  # in a list: not a part of the module
+
+    def forward(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
+        return self.shadow[0].step(x, y, draws)
+
+
+def _changing(learner: Learner) -> Tensors:
+    """All tensors that a step reads and writes, by name."""
+    memory = learner.memory
+    return {
+        **{f"net.{name}": p for name, p in learner.net.named_parameters()},
+        **{f"net.{name}": b for name, b in learner.net.named_buffers()},
+        "memory.x": memory.x,
+        "memory.y": memory.y,
+        **{f"memory.{name}": column for name, column in memory.extra.items()},
+        "seen": learner.seen,
+    }
+
+
+def _stacked(rows: list[Tensor]) -> Tensor:
+    """[R, …]; the weights of convolutions with their input channels last, as the kernels want them."""
+    if isinstance(rows[0], nn.Parameter) and rows[0].ndim == 4:
+        return torch.stack([row.detach().permute(0, 2, 3, 1) for row in rows]).permute(0, 1, 4, 2, 3)
+    return torch.stack([row.detach() for row in rows])
+
+
+def _below(x: Tensor) -> Tensor:
+    """The tensor [R, …] behind one that `vmap` shows without its first dimension."""
+    place = maybe_get_bdim(x)
+    below: Tensor = get_unwrapped(x)
+    return below if place == 0 else below.movedim(place, 0)

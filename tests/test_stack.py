@@ -1,0 +1,136 @@
+"""A stack of learners learns what each of them would alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from mnemon.learning.build import choose
+from mnemon.learning.captured import seats
+from mnemon.learning.learner import Inputs, Learner
+from mnemon.learning.methods import methods
+from mnemon.learning.stacked.stack import Stack
+
+STEPS, BATCH, SEEDS = 30, 10, 3
+G = np.random.default_rng(0)
+X = torch.from_numpy(G.integers(0, 256, (STEPS * BATCH, 1, 6, 6), np.uint8))
+Y = torch.from_numpy(np.arange(STEPS * BATCH) // 60 * 2 + G.integers(0, 2, STEPS * BATCH))  # a task every 60 samples
+ROWS = np.arange(STEPS * BATCH).reshape(STEPS, BATCH)
+
+
+def make(method, seed, **options):
+    """A memory of 80: full before the end."""
+    choice = choose(method)
+    given = {"memory_size": 80} if choice.method.replays else {}
+    choice = choose(method, given=given | options)
+    return Learner(choice.method, choice.objective, Inputs((1, 6, 6)), backbone="mlp", dtype=torch.float64, seed=seed)
+
+
+def learn_together(learners):
+    """One block after the other until all is learned."""
+    mine = seats(learners, X, [Y] * len(learners))
+    for part in np.split(ROWS, [11, 12]):
+        for seat in mine:
+            seat.begin(part)
+        for seat in mine:
+            seat.wait()
+    return mine
+
+
+@pytest.mark.parametrize("method", methods())
+def test_a_stack_learns_what_each_would_alone(method):
+    """In float64, so that rounding cannot grow into a difference; the memories hold the same samples."""
+    stacked, alone = ([make(method, seed) for seed in range(SEEDS)] for _ in range(2))
+    learn_together(stacked)
+    for one, other in zip(stacked, alone, strict=True):
+        other.learn(X, Y, ROWS)
+        assert (one.steps, one.samples) == (other.steps, other.samples)
+        mine, its = one.state(), other.state()
+        if one.method.replays:  # the row that is a waste bin is not a part of the state
+            assert torch.equal(mine["memory.y"], its["memory.y"])
+        for name in its:
+            torch.testing.assert_close(mine[name], its[name], rtol=1e-6, atol=1e-8)
+    assert not torch.equal(
+        stacked[0].state()["net.backbone.hidden1.weight"], stacked[1].state()["net.backbone.hidden1.weight"]
+    )
+
+
+def test_separate_passes_and_second_views_stack_too():
+    for method, options in (("hybrid", {"forward": "separate"}), ("scr", {"views": 2})):
+        stacked, alone = ([make(method, seed, **options) for seed in range(2)] for _ in range(2))
+        learn_together(stacked)
+        for one, other in zip(stacked, alone, strict=True):
+            other.learn(X, Y, ROWS)
+            torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
+
+
+def test_nothing_in_a_step_is_done_run_by_run():
+    """As many operations for six runs as for three: that is what a stack is for."""
+
+    class Count(torch.utils._python_dispatch.TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.calls += 1
+            return function(*args, **(kwargs or {}))
+
+    for method in methods():
+        counts = []
+        for runs in (3, 6):
+            learners = [make(method, seed) for seed in range(runs)]
+            learn_together(learners)
+            plans = [next(iter(learner.blocks(Y[ROWS[:1]].numpy()))).plan for learner in learners]
+            draws = {key: torch.from_numpy(np.stack([plan[key][0] for plan in plans])) for key in plans[0]}
+            stack = Stack(learners)
+            with Count() as count:
+                stack.step(X[ROWS[0]].expand(runs, -1, -1, -1, -1), Y[ROWS[0]].expand(runs, -1), draws)
+            counts.append(count.calls)
+        assert counts[0] == counts[1], method
+
+
+def test_runs_of_different_shapes_take_such_a_step_apart():
+    """CoPE's memory fills with the labels: where one learner has more to replay than another, each takes its own step."""
+    few = torch.where(torch.arange(len(Y)) < 10, Y[0], Y)  # the first batch is of one class, and its quota is small
+    stacked, alone = ([make("cope", seed, memory_size=8) for seed in range(2)] for _ in range(2))
+    mine = seats(stacked, X, [Y, few])
+    for seat in mine:
+        seat.begin(ROWS)
+    for seat in mine:
+        seat.wait()
+    for one, other, y in zip(stacked, alone, (Y, few), strict=True):
+        other.learn(X, y, ROWS)
+        torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
+
+
+def test_the_others_go_on_when_one_leaves():
+    learners = [make("er", seed) for seed in range(3)]
+    mine = seats(learners, X, [Y] * 3)
+    for seat in mine[:2]:
+        seat.begin(ROWS[:5])
+    assert mine[0].push()  # nothing is learned before the third has begun
+    assert learners[0].steps == 0
+    assert mine[1].withdraw()
+    assert not mine[1].withdraw()
+    mine[1].begin(ROWS[:7])
+    mine[0].withdraw()
+    mine[0].begin(ROWS[:7])
+    mine[2].leave()
+    mine[0].wait()
+    mine[1].wait()
+    assert learners[0].steps == learners[1].steps == 7
+    alone = make("er", 1)
+    alone.learn(X, Y, ROWS[:7])
+    torch.testing.assert_close(learners[1].state(), alone.state(), rtol=1e-6, atol=1e-8)
+
+
+def test_a_stacked_learner_is_saved_and_restored_as_any_other():
+    learners = [make("hybrid", seed) for seed in range(2)]
+    learn_together(learners)
+    one = learners[1]
+    other = make("hybrid", 1)
+    other.restore({name: tensor.clone() for name, tensor in one.state().items()}, steps=one.steps, samples=one.samples)
+    torch.testing.assert_close(one.state(), other.state(), rtol=0, atol=0)
+    before = learners[0].state()["net.backbone.hidden1.weight"].clone()
+    one.learn(X, Y, ROWS[:3])  # moves its own row, not the other's
+    assert torch.equal(learners[0].state()["net.backbone.hidden1.weight"], before)
