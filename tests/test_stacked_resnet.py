@@ -14,7 +14,7 @@ from mnemon.learning.backbones import ReducedResNet18
 
 HERE = "MNEMON_TEST_INTERPRETED"  # set in the process that runs the interpreter
 interpreted = pytest.mark.skipif(HERE not in os.environ, reason="runs in a process of its own, see test_in_interpreter")
-RUNS, IMAGES, CHANNELS, SIDE = 3, 2, 4, 25  # 25: maps of odd sizes 25, 13, 7 and 4
+RUNS, IMAGES, CHANNELS, SIDE = 2, 2, 4, 25  # 25: maps of odd sizes 25, 13, 7 and 4
 
 
 @pytest.mark.skipif(HERE in os.environ, reason="it is this process")
@@ -40,6 +40,10 @@ def scalars(monkeypatch):
             scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
         monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
+        from mnemon.learning.stacked import kernels
+
+        monkeypatch.setattr(kernels, "FLAT", 4096)  # fewer programs: they run one after the other here
+        monkeypatch.setattr(kernels, "ENOUGH", 12)
 
 
 @pytest.fixture
@@ -86,7 +90,9 @@ def alone(networks, x):
     (dx,) = torch.autograd.grad(loss, x, retain_graph=True)
     each = [torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for net in networks]
     gradients = {name: torch.stack(g) for name, g in zip(names, zip(*each, strict=True), strict=True)}
-    buffers = {name: torch.stack([dict(n.named_buffers())[name] for n in networks]) for name, _ in net_buffers(networks)}
+    buffers = {
+        name: torch.stack([dict(n.named_buffers())[name] for n in networks]) for name, _ in net_buffers(networks)
+    }
     return torch.stack(maps).detach(), gradients, dx, buffers, of
 
 

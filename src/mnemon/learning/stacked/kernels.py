@@ -8,6 +8,8 @@ contiguous. Offsets are int32: no tensor may hold 2³¹ numbers (`room` checks i
 Sums over pixels are taken tile by tile, written, and added in a fixed order: no atomics, the same bits every time.
 """
 
+# ruff: noqa: E741 (I inputs, O outputs)
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -55,8 +57,9 @@ def forward_tiles(pixels: int, channels: int) -> Tiles:
 
 
 def backward_tiles(pixels: int, channels: int) -> Tiles:
-    """Pixels × input channels."""
-    return forward_tiles(pixels, channels)
+    """Pixels × input channels. What follows the product takes registers: more warps where the block is wide."""
+    tiles = forward_tiles(pixels, channels)
+    return tiles._replace(warps=8) if tiles.columns == 64 else tiles
 
 
 def weight_tiles(channels: int) -> Tiles:
@@ -102,7 +105,10 @@ def room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Te
 
 
 @triton.jit
-def _load_input(x, out, total, run_, image_, channel_, row_, column_, H: tl.constexpr, W: tl.constexpr, I: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _load_input(
+    x, out, total, run_, image_, channel_, row_, column_, H: tl.constexpr, W: tl.constexpr, I: tl.constexpr,
+    C: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     run = tl.program_id(1)
     c, p = i % C, i // C
@@ -131,7 +137,11 @@ def load_input(x: Tensor, numbers: Numbers) -> Tensor:
 
 
 @triton.jit
-def _convolve(x, w, y, stats, pixels, x_run, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr, O: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, STATS: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+def _convolve(
+    x, w, y, stats, pixels, x_run, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr, O: tl.constexpr,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, STATS: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr,
+    BO: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
     K: tl.constexpr = SIDE * SIDE * C
@@ -151,7 +161,8 @@ def _convolve(x, w, y, stats, pixels, x_run, H: tl.constexpr, W: tl.constexpr, C
         k = start + tl.arange(0, BK)
         window = k // (SIDE * C) * ((W + 2) * C) + k % (SIDE * C)  # a row of the window is contiguous
         a = tl.load(from_x + window[None, :], mask=(k < K)[None, :], other=0.0)
-        b = tl.load(from_w + (k // C * I + k % C)[:, None], mask=((k < K) & (k % C < I))[:, None] & columns[None, :], other=0.0)  # fmt: skip
+        real = (k < K) & (k % C < I)  # the last channels of an image's pixel may be filling
+        b = tl.load(from_w + (k // C * I + k % C)[:, None], mask=real[:, None] & columns[None, :], other=0.0)
         acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
     value = acc.to(y.dtype.element_ty)
     tl.store(y + run * (pixels * O) + m[:, None] * O + o[None, :], value, mask=rows[:, None] & columns[None, :])
@@ -190,7 +201,10 @@ def convolve(
 
 
 @triton.jit
-def _statistics(stats, mean_, rstd_, running_mean, running_var, pixels, tiles, tile_pixels, C: tl.constexpr, TRAINING: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr):  # fmt: skip
+def _statistics(
+    stats, mean_, rstd_, running_mean, running_var, pixels, tiles, tile_pixels, C: tl.constexpr,
+    TRAINING: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
     run = tl.program_id(0)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     columns = c < C
@@ -204,7 +218,8 @@ def _statistics(stats, mean_, rstd_, running_mean, running_var, pixels, tiles, t
             t = start + tl.arange(0, BT)
             count = tl.minimum(tile_pixels, pixels - t * tile_pixels).to(tl.float32)
             there = (t < tiles)[:, None] & columns[None, :]
-            sums += count[:, None] * tl.load(stats + (run * tiles + t)[:, None] * (2 * C) + c[None, :], mask=there, other=0.0)  # fmt: skip
+            at = stats + (run * tiles + t)[:, None] * (2 * C) + c[None, :]
+            sums += count[:, None] * tl.load(at, mask=there, other=0.0)
         mean = tl.sum(sums, axis=0) / n
         squares = tl.zeros((BT, BC), dtype=tl.float32)
         for start in range(0, tiles, BT):
@@ -244,7 +259,10 @@ def _normal(y, mean, rstd, gamma, beta):
 
 
 @triton.jit
-def _activate(y, mean, rstd, gamma, beta, y2, mean2, rstd2, gamma2, beta2, out, total, pixels, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, HALO: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _activate(
+    y, mean, rstd, gamma, beta, y2, mean2, rstd2, gamma2, beta2, out, total, pixels, H: tl.constexpr, W: tl.constexpr,
+    C: tl.constexpr, HALO: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     run = tl.program_id(1)
     c, p = i % C, i // C
@@ -291,7 +309,10 @@ def activate(norm: Norm, short: Tensor | Norm | None, numbers: Numbers, halo: bo
 
 
 @triton.jit
-def _through_gate(d, there, pixel, haloed, c, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums, pixels, out_pixels, C: tl.constexpr, GATE: tl.constexpr):  # fmt: skip
+def _through_gate(
+    d, there, pixel, haloed, c, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums,
+    pixels, out_pixels, C: tl.constexpr, GATE: tl.constexpr,
+):  # fmt: skip
     """The gradient d [BM, BC] of a tile of pixels → g = d·(out > 0), written, and its sums for BatchNorm's gradient.
 
     GATE 0: nothing, g = d. 1: BatchNorm and ReLU. 2: with an identity shortcut. 3: with a shortcut that has a BatchNorm.
@@ -326,7 +347,10 @@ def _through_gate(d, there, pixel, haloed, c, columns, run, tile, tiles, y, mean
 
 
 @triton.jit
-def _gate(d, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums, pixels, out_pixels, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GATE: tl.constexpr, HALO: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr):  # fmt: skip
+def _gate(
+    d, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums, pixels, out_pixels, H: tl.constexpr,
+    W: tl.constexpr, C: tl.constexpr, GATE: tl.constexpr, HALO: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
     tile, run = tl.program_id(0), tl.program_id(1)
     m = tile * BM + tl.arange(0, BM)
     c = tl.arange(0, BC)
@@ -334,7 +358,10 @@ def _gate(d, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums, pixels,
     there = (m < pixels)[:, None] & columns[None, :]
     value = tl.load(d + run * (pixels * C) + m[:, None] * C + c[None, :], mask=there, other=0.0).to(tl.float32)
     haloed = (m // (H * W) * (H + 2 * HALO) + m // W % H + HALO) * (W + 2 * HALO) + m % W + HALO
-    _through_gate(value, there, m, haloed, c, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums, pixels, out_pixels, C, GATE)  # fmt: skip
+    _through_gate(
+        value, there, m, haloed, c, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
+        rstd2, out, g, sums, pixels, out_pixels, C, GATE,
+    )  # fmt: skip
 
 
 def _gate_operands(gate: Gate) -> tuple[Tensor, ...]:
@@ -378,7 +405,8 @@ def _add_tiles(sums, total, tiles, C: tl.constexpr, BT: tl.constexpr, BC: tl.con
     acc = tl.zeros((BT, BC), dtype=tl.float32)
     for start in range(0, tiles, BT):
         t = start + tl.arange(0, BT)
-        acc += tl.load(sums + (run * tiles + t)[:, None] * (3 * C) + c[None, :], mask=(t < tiles)[:, None] & columns[None, :], other=0.0)  # fmt: skip
+        at = sums + (run * tiles + t)[:, None] * (3 * C) + c[None, :]
+        acc += tl.load(at, mask=(t < tiles)[:, None] & columns[None, :], other=0.0)
     tl.store(total + (c // C * tl.num_programs(0) + run) * C + c % C, tl.sum(acc, axis=0), mask=columns)
 
 
@@ -391,7 +419,10 @@ def add_tiles(sums: Tensor, kinds: int) -> Tensor:
 
 
 @triton.jit
-def _norm_gradient(g, y, mean, rstd, gamma, y2, mean2, rstd2, gamma2, sums, dy, dy2, total, pixels, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, SHORT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _norm_gradient(
+    g, y, mean, rstd, gamma, y2, mean2, rstd2, gamma2, sums, dy, dy2, total, pixels, H: tl.constexpr, W: tl.constexpr,
+    C: tl.constexpr, SHORT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     run = tl.program_id(1)
     c, p = i % C, i // C
@@ -441,7 +472,11 @@ def norm_gradient(
 
 
 @triton.jit
-def _input_gradient(dy, w, added, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, pixels, out_pixels, H: tl.constexpr, W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr, BI: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+def _input_gradient(
+    dy, w, added, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, pixels, out_pixels, H: tl.constexpr,
+    W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr, DOT: tl.constexpr,
+    BM: tl.constexpr, BI: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     """Stride 1: the convolution of dy with the weights turned by 180° and transposed."""
     K: tl.constexpr = 9 * O
     tile, run = tl.program_id(0), tl.program_id(2)
@@ -465,11 +500,18 @@ def _input_gradient(dy, w, added, dx, y, mean, rstd, gamma, beta, y2, mean2, rst
     if ADD:
         acc += tl.load(added + run * (pixels * I) + m[:, None] * I + i[None, :], mask=there, other=0.0).to(tl.float32)
     haloed = corner + (W + 2) + 1
-    _through_gate(acc, there, at, haloed, i, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, dx, sums, pixels, out_pixels, I, GATE)  # fmt: skip
+    _through_gate(
+        acc, there, at, haloed, i, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
+        rstd2, out, dx, sums, pixels, out_pixels, I, GATE,
+    )  # fmt: skip
 
 
 @triton.jit
-def _strided_gradient(dy, w, dy2, w2, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, images, out_pixels, H: tl.constexpr, W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, GATE: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr, BI: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+def _strided_gradient(
+    dy, w, dy2, w2, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, images, out_pixels, H: tl.constexpr,
+    W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, GATE: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr,
+    BI: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     """Stride 2, of a 3×3 convolution and the 1×1 convolution of the shortcut together.
 
     Row 2·r of the input is met by tap 1 of output row r; row 2·r + 1 by tap 0 of row r + 1 and tap 2 of row r. The same
@@ -500,20 +542,25 @@ def _strided_gradient(dy, w, dy2, w2, dx, y, mean, rstd, gamma, beta, y2, mean2,
         window = ((down - tap_row) * (WO + 2) + right - tap_column) * O + o
         taps = (1 - down + 2 * tap_row) * 3 + 1 - right + 2 * tap_column
         a = tl.load(dy + run * dy_run + place[:, None] * O + window[None, :], mask=(k < K)[None, :], other=0.0)
-        b = tl.load(w + run * (O * 9 * I) + (o * (9 * I) + taps * I)[:, None] + i[None, :], mask=(k < K)[:, None] & columns[None, :], other=0.0)  # fmt: skip
+        from_w = w + run * (O * 9 * I) + (o * (9 * I) + taps * I)[:, None] + i[None, :]
+        b = tl.load(from_w, mask=(k < K)[:, None] & columns[None, :], other=0.0)
         acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
     K2 = (1 - down) * (1 - right) * O
     for start in range(0, K2, BK):
         o2 = start + tl.arange(0, BK)
         a2 = tl.load(dy2 + run * dy_run + place[:, None] * O + o2[None, :], mask=(o2 < O)[None, :], other=0.0)
-        b2 = tl.load(w2 + run * (O * I) + o2[:, None] * I + i[None, :], mask=(o2 < O)[:, None] & columns[None, :], other=0.0)  # fmt: skip
+        from_w2 = w2 + run * (O * I) + o2[:, None] * I + i[None, :]
+        b2 = tl.load(from_w2, mask=(o2 < O)[:, None] & columns[None, :], other=0.0)
         acc = tl.dot(a2, b2.to(a2.dtype), acc, input_precision=DOT)
     there = (m < mine)[:, None] & columns[None, :]
     pixel = (image * H + 2 * row + down) * W + 2 * column + right
     haloed = (image * (H + 2) + 2 * row + down + 1) * (W + 2) + 2 * column + right + 1
     # A tile past the end of its parity has no pixels and sums of 0.
     acc = tl.where(there, acc, 0.0)
-    _through_gate(acc, there, pixel, haloed, i, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, dx, sums, images * (H * W), out_pixels, I, GATE)  # fmt: skip
+    _through_gate(
+        acc, there, pixel, haloed, i, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out,
+        dx, sums, images * (H * W), out_pixels, I, GATE,
+    )  # fmt: skip
 
 
 def input_gradient(
@@ -558,7 +605,11 @@ def strided_gradient(
 
 
 @triton.jit
-def _weight_gradient(x, dy, dw, pixels, x_run, share, S, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr, O: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, DOT: tl.constexpr, BO: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr):  # fmt: skip
+def _weight_gradient(
+    x, dy, dw, pixels, x_run, share, S, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr,
+    O: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, DOT: tl.constexpr, BO: tl.constexpr, BN: tl.constexpr,
+    BM: tl.constexpr,
+):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
     K: tl.constexpr = SIDE * SIDE * C

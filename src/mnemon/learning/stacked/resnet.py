@@ -124,16 +124,28 @@ class OfStack(torch.autograd.Function):
         out = forward(plan, x, units, done)
         if done is not None:
             ctx.plan = plan
+            ctx.layouts = [unit.weight.stride() for unit in units]
             ctx.save_for_backward(out, *(tensor for unit in done for tensor in unit))
         return out.permute(0, 1, 4, 2, 3)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         out, *saved = ctx.saved_tensors
         size = len(Done._fields)
         done = [Done(*saved[i : i + size]) for i in range(0, len(saved), size)]
-        dx, found = backward(ctx.plan, gradients[0], out, done, ctx.needs_input_grad[2])
-        return None, None, dx, *(tensor for unit in found for tensor in (*unit, None, None))
+        dx, found = backward(ctx.plan, gradient, out, done, ctx.needs_input_grad[2])
+        gradients = []
+        for (weight, gamma, beta), layout in zip(found, ctx.layouts, strict=True):
+            gradients += [_laid_out(weight, layout), gamma, beta, None, None]
+        return None, None, dx, *gradients
+
+
+def _laid_out(gradient: Tensor, layout: tuple[int, ...]) -> Tensor:
+    """[R, O, k, k, I] → [R, O, I, k, k] with the strides of the weights, if they lie channels-last: strides of dimensions
+    of 1 have to agree as well for the update of all weights to be one kernel."""
+    turned = gradient.permute(0, 1, 4, 2, 3)
+    same = all(a == b or n == 1 for a, b, n in zip(turned.stride(), layout, turned.shape, strict=True))
+    return turned.as_strided(turned.shape, layout) if same else turned
 
 
 def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -> Tensor:
@@ -145,7 +157,9 @@ def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -
         unit = next(left)
         w = unit.weight.permute(0, 1, 3, 4, 2).contiguous()  # no copy where weights lie channels-last
         y, stats, tile = kernels.convolve(a, w, stride, plan.numbers, plan.training)
-        running = (unit.running_mean, unit.running_var) if plan.training else map(Tensor.contiguous, unit[3:])
+        running = (unit.running_mean, unit.running_var)
+        if not plan.training:
+            running = (running[0].contiguous(), running[1].contiguous())
         pixels = y.shape[1] * y.shape[2] * y.shape[3]
         mean, rstd = kernels.statistics(stats, tile, pixels, *running, plan.training)
         made = Norm(y, mean, rstd, unit.gamma.contiguous(), unit.beta.contiguous())
@@ -165,13 +179,14 @@ def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -
 def backward(
     plan: Plan, d: Tensor, out: Tensor, done: list[Done], x_too: bool
 ) -> tuple[Tensor | None, list[tuple[Tensor, Tensor, Tensor]]]:
-    """The gradient d [R, N, C, h, w] of the last map → that of x if asked for, and of every unit's weight, γ and β."""
+    """The gradient d [R, N, C, h, w] of the last map → that of x if asked for, and of every unit's weight [R, O, k, k, I],
+    γ and β."""
     numbers, training = plan.numbers, plan.training
     found: list[tuple[Tensor, Tensor, Tensor]] = []  # last unit first
 
     def weight(unit: Done, dy: Tensor, stride: int) -> Tensor:
         _, _, side, _, inputs = unit.weight.shape
-        return kernels.weight_gradient(unit.x, dy, side, inputs, stride, numbers).permute(0, 1, 4, 2, 3)
+        return kernels.weight_gradient(unit.x, dy, side, inputs, stride, numbers)
 
     def gate_of(block: int, result: Tensor) -> Gate:
         """What `result`, the output of a block (or of the stem: −1), went through last."""
