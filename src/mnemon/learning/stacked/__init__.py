@@ -1,0 +1,1 @@
+"""Many runs of one network at once: every layer is one kernel over all of them. Needs Triton, hence imported on demand."""

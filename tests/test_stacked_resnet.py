@@ -1,0 +1,159 @@
+"""All runs' ResNets in one kernel a layer compute what each of them computes alone. In Triton's interpreter, on the CPU."""
+
+import copy
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.func import functional_call, stack_module_state
+
+from mnemon.learning.backbones import ReducedResNet18
+
+HERE = "MNEMON_TEST_INTERPRETED"  # set in the process that runs the interpreter
+interpreted = pytest.mark.skipif(HERE not in os.environ, reason="runs in a process of its own, see test_in_interpreter")
+RUNS, IMAGES, CHANNELS, SIDE = 2, 2, 4, 25  # 25: maps of odd sizes 25, 13, 7 and 4
+
+
+@pytest.mark.skipif(HERE in os.environ, reason="it is this process")
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+def test_in_interpreter():
+    """Triton decides at its import whether it interprets, and for good: the other tests must not see it."""
+    env = {**os.environ, HERE: "1", "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(autouse=True)
+def scalars(monkeypatch):
+    """The interpreter's loop bounds are arrays of one number, which NumPy 2.4 no longer takes for a number."""
+    if HERE in os.environ:
+        from triton.runtime import interpreter
+
+        patch = interpreter._patch_lang_tensor
+
+        def patched(tensor, scope):
+            patch(tensor, scope)
+            scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+        monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
+        from mnemon.learning.stacked import kernels
+
+        monkeypatch.setattr(kernels, "FLAT", 4096)  # fewer programs: they run one after the other here
+        monkeypatch.setattr(kernels, "ENOUGH", 12)
+
+
+@pytest.fixture
+def networks():
+    """Networks of different weights whose BatchNorms have seen other data than they will."""
+    torch.manual_seed(0)
+    made = [ReducedResNet18(3, SIDE, SIDE, nf=CHANNELS) for _ in range(RUNS)]
+    for net in made:
+        for p in net.parameters():
+            if p.ndim == 1:
+                torch.nn.init.uniform_(p, -0.5, 1.5)  # also negative γ
+        for name, b in net.named_buffers():
+            torch.nn.init.uniform_(b, 0.5 if "var" in name else -0.5, 1.0)
+    return made
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(1)
+    return torch.randn(RUNS, IMAGES, 3, SIDE, SIDE)
+
+
+class Entry(torch.nn.Module):
+    """`blocks` as the forward pass of a module, for functional_call."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        from mnemon.learning.stacked import resnet
+
+        return resnet.blocks(self.net, x, self.net.training, "fp32")
+
+
+def alone(networks, x):
+    """Maps, gradients by name, the images' gradient and buffers of each network on its own; and the weight of each output."""
+    x = x.clone().requires_grad_()
+    maps = [net.blocks(net.stem(images)) for net, images in zip(networks, x, strict=True)]
+    torch.manual_seed(2)
+    of = torch.randn(RUNS, *maps[0].shape)
+    names = [name for name, _ in networks[0].named_parameters()]
+    loss = sum((m * weight).sum() for m, weight in zip(maps, of, strict=True))
+    (dx,) = torch.autograd.grad(loss, x, retain_graph=True)
+    each = [torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for net in networks]
+    gradients = {name: torch.stack(g) for name, g in zip(names, zip(*each, strict=True), strict=True)}
+    buffers = stack_module_state(networks)[1]
+    return torch.stack(maps).detach(), gradients, dx, buffers, of
+
+
+def together(networks, x, of, shared=False):
+    """The same of all of them by vmap."""
+    parameters, buffers = stack_module_state(networks)
+    channels_last = {  # as the stack holds them
+        name: p.detach().permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3) if p.ndim == 5 else p.detach()
+        for name, p in parameters.items()
+    }
+    leaves = {name: p.requires_grad_() for name, p in channels_last.items()}
+    entry = Entry(copy.deepcopy(networks[0]))
+    x = x.clone().requires_grad_()
+
+    def one(parameters, buffers, x):
+        values = {f"net.{name}": tensor for name, tensor in (parameters | buffers).items()}
+        return functional_call(entry, values, (x,))
+
+    maps = torch.vmap(one, in_dims=(0, 0, None if shared else 0))(leaves, buffers, x)
+    dx, *gradients = torch.autograd.grad((maps * of).sum(), [x, *leaves.values()])
+    return maps.detach(), dict(zip(leaves, gradients, strict=True)), dx, buffers, leaves
+
+
+def close(a, b, tolerance):
+    return (a - b).norm() <= tolerance * b.norm()
+
+
+def compare(got, expected, tolerance):
+    assert close(got[0], expected[0], tolerance)
+    assert got[1].keys() == expected[1].keys()
+    for name, gradient in expected[1].items():
+        assert close(got[1][name], gradient, tolerance), name
+    assert close(got[2], expected[2], tolerance)
+    for name, buffer in expected[3].items():
+        assert close(got[3][name], buffer, tolerance), name
+
+
+@interpreted
+def test_training_as_each_network_alone(networks, x):
+    expected = alone(copy.deepcopy(networks), x)
+    got = together(networks, x, expected[-1])
+    compare(got, expected, 2e-5)
+    for name, leaf in got[-1].items():  # so that the update of all of them is one kernel
+        assert got[1][name].stride() == leaf.stride(), name
+
+
+@interpreted
+def test_eval_on_the_same_images_as_each_network_alone(networks, x):
+    """Images that are not batched reach all runs, and their gradient is the sum over them."""
+    for net in networks:
+        net.eval()
+    maps, gradients, dx, buffers, of = alone(networks, x[:1].expand_as(x))
+    before = {name: buffer.clone() for name, buffer in buffers.items()}
+    compare(together(networks, x[0], of, shared=True), (maps, gradients, dx.sum(0), before), 2e-5)
+
+
+@interpreted
+def test_one_network_without_vmap_and_without_gradient(networks, x):
+    from mnemon.learning.stacked import resnet
+
+    net = networks[0]
+    expected, mine = net.eval().blocks(net.stem(x[0])), resnet.blocks(net, x[0], False, "fp32")
+    assert mine.requires_grad
+    assert close(mine, expected, 2e-5)
+    with torch.no_grad():
+        assert not resnet.blocks(net, x[0], False, "fp32").requires_grad
