@@ -23,6 +23,7 @@ from common import describe, header, options, quartiles, write
 from mnemon.bench.eager import mlp
 from mnemon.bench.training import Ours
 from mnemon.bench.training import network_input as inputs
+from mnemon.experiments.engine import Engine
 from mnemon.experiments.run import Run, Task, named_task
 from mnemon.experiments.spec import Spec
 
@@ -98,7 +99,7 @@ def main() -> None:
         if number % 5 == 0:
             seed = args.seed + number
             run = Run(Spec("er", "split-mnist", seed).choice(), task, seed=seed, device=cpu)
-            ours, theirs = Ours([run]), Avalanche(run, seed)
+            ours, theirs = Ours([run], Engine(cpu)), Avalanche(run, seed)
         pair: list[tuple[str, Any]] = [("mnemon", ours), ("avalanche", theirs)]
         for name, what in pair if number % 2 else reversed(pair):
             start = time.perf_counter()

@@ -389,6 +389,7 @@ def test_launched_runs_stop_and_go_on(tmp_path, request):
 def test_stacked_runs_are_the_runs_alone(tmp_path, request):
     """Alike but for rounding: five seeds of two methods in any order, six at once, so a stack of five and one of five."""
     specs = [spec(s, method) for s in range(5) for method in ("er", "cope")]
+    specs[8] = spec(4, "er", options={"lr": 0.1})  # another η
     alone = runner.run_all(specs, tmp_path / "alone")
     request.getfixturevalue("stacked")
     together = runner.run_all(specs, tmp_path / "together", jobs=6, processes=1)
@@ -453,7 +454,9 @@ def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
     monkeypatch.setattr(Progress, "say", lambda self, line: lines.append(line))
     found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, processes=1)
     assert len(found) == 4
-    assert [line for line in lines if "seed" not in line] == ["the device's memory is full: going on with 2 runs at once"]
+    assert [line for line in lines if "seed" not in line] == [
+        "the device's memory is full: going on with 2 runs at once"
+    ]
 
 
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):

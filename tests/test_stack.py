@@ -63,6 +63,27 @@ def test_separate_passes_and_second_views_stack_too():
             torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("hybrid", [{"lr": 0.1, "gamma": 0.5}, {"lr": 0.2, "gamma": 0.0}, {"lr": 0.2, "gamma": 2.0}]),
+        ("gmed-mir", [{"lr": 0.05, "edit_rate": 1.0}, {"lr": 0.1, "edit_rate": 0.1}, {"lr": 0.1, "edit_hold": 0.5}]),
+        ("las", [{"prior_weight": 0.5}, {"prior_decay": 0.5}, {}]),
+        ("scr", [{"temperature": 0.2}, {}, {"lr": 0.3}]),
+    ],
+)
+def test_candidates_of_a_search_stack_too(method, options):
+    """Each learns with its own hyper-parameters."""
+    stacked, alone = ([make(method, 0, **each) for each in options] for _ in range(2))
+    learn_together(stacked)
+    for one, other in zip(stacked, alone, strict=True):
+        other.learn(X, Y, ROWS)
+        torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
+    assert not torch.equal(
+        stacked[0].state()["net.backbone.hidden1.weight"], stacked[1].state()["net.backbone.hidden1.weight"]
+    )
+
+
 def test_nothing_in_a_step_is_done_run_by_run():
     """As many operations for six runs as for three: that is what a stack is for."""
 

@@ -18,6 +18,7 @@ from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task, stack
 from mnemon.experiments.runner import AT_ONCE
+from mnemon.experiments.work import STACK
 from mnemon.learning.backbones import ReducedResNet18
 
 
@@ -93,9 +94,8 @@ class Ours:
     def __init__(self, runs: list[Run], engine: Engine) -> None:
         self.list, self.runs = runs, len(runs)
         self.waves = [runs[start : start + AT_ONCE] for start in range(0, len(runs), AT_ONCE)]
-        if engine.stacks:
-            for wave in self.waves:
-                stack(wave)
+        for start in range(0, len(runs) if engine.stacks else 0, STACK):
+            stack(runs[start : start + STACK])
 
     def steps(self, count: int) -> None:
         for wave in self.waves:

@@ -343,7 +343,7 @@ def _confusion(true: Tensor, predicted: Tensor, n: int) -> Tensor:
 
 
 def stack(runs: list[Run]) -> None:
-    """From here on these runs, alike but for the seed and at the same step, learn as one; where their network can."""
+    """From here on these runs, of one kind and at the same step, learn as one; where their network can."""
     if len(runs) > 1 and can_stack(runs[0].learner):
         places = seats([run.learner for run in runs], runs[0].task.x, [run.y for run in runs])
         for run, seat in zip(runs, places, strict=True):

@@ -31,7 +31,7 @@ from mnemon.experiments.work import Work, make_task
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
 
-AT_ONCE = 16  # runs side by side on a GPU
+AT_ONCE = 32  # runs under way on a GPU
 
 
 def run(

@@ -24,6 +24,10 @@ from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
 
+STACK = (
+    16  # runs that take their steps as one; more of a kind go side by side with these, which fills the device better
+)
+
 
 class Work:
     """Specs to be made in a folder, and how far they are."""
@@ -39,7 +43,7 @@ class Work:
             spec.key(choice, name, dataset_checksum(name, engine.device), engine.identity())
             for spec, choice, name in zip(specs, self.choices, self.names, strict=True)
         ]
-        self.kinds = [repr(replace(spec, seed=0, cell=None)) for spec in specs]  # alike but for the seed
+        self.kinds = [_kind(spec, choice) for spec, choice in zip(specs, self.choices, strict=True)]
         self.waiting = deque(range(len(specs)))
         self.lanes: deque[Lane] = deque()
         self.results: dict[int, list[Record]] = {}
@@ -94,7 +98,7 @@ class Work:
         there = self._records() if self.waiting and len(self.lanes) < at_once else []
         left = len(self.waiting)
         while left and not stop():
-            alike = self._alike(min(left, at_once))
+            alike = self._alike(min(left, at_once, STACK))
             if len(self.lanes) + alike > at_once and self.lanes:
                 break
             before = set(self.lanes)
@@ -105,7 +109,7 @@ class Work:
         return at_once
 
     def _alike(self, most: int) -> int:
-        """How many of the waiting runs, from the first on, differ in nothing but the seed; 1 where runs are not stacked."""
+        """How many of the waiting runs, from the first on, are of one kind; 1 where runs are not stacked."""
         if not self.engine.stacks:
             return 1
         first = self.kinds[self.waiting[0]]
@@ -230,6 +234,13 @@ class Work:
         names = self._classifiers(i)
         found = {r["classifier"]: r for r in there if r["run"] == self.keys[i]}
         return [found[name] for name in names] if found.keys() >= set(names) else None
+
+
+def _kind(spec: Spec, choice: Choice) -> str:
+    """Runs of one kind differ in nothing but the seed and hyper-parameters without a part in the shapes."""
+    shapes = {name: value for name, value in choice.options().items() if not isinstance(value, float)}
+    names = [classifier.name for classifier in choice.classifiers]
+    return repr((spec.method, spec.stream, choice.objective.name, names, spec.split, spec.order, spec.backbone, shapes))
 
 
 def make_task(spec: Spec, choice: Choice, device: torch.device) -> Task:

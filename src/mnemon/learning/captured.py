@@ -82,9 +82,7 @@ class Captured:
     def _learn(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """The batches rows [R, S, b], as far as can be planned at once again and again."""
         while rows.shape[1]:
-            ahead = [
-                learner.ahead(y[mine]) for learner, y, mine in zip(self.learners, self.classes, rows, strict=True)
-            ]
+            ahead = [learner.ahead(y[mine]) for learner, y, mine in zip(self.learners, self.classes, rows, strict=True)]
             phase = int(ahead[0][1][0])
             same = np.all([phases == phase for _, phases in ahead], axis=0)
             steps = len(same) if same.all() else int(same.argmin())

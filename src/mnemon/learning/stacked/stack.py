@@ -1,13 +1,16 @@
 """Many learners that take their steps together: every tensor of theirs is a row of one tensor, and a step of all is one vmap.
 
 The device is launched once for all of them instead of once for each, and no method knows of it: `Learner.step` runs once, with
-a dimension more. The learners must be of one kind (the same method, options and shapes) and at the same step.
+a dimension more. The learners must be of one kind (the same method, loss and shapes) and at the same step; hyper-parameters
+that are numbers without a part in the shapes (η, γ …) may differ, and are then tensors [R] as well.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +46,8 @@ class Stack:
                 tensor.data = self.tensors[name][row]
         for name in learners[0].names:
             self.tensors[f"net.{name}"].requires_grad_()
+        for what, holders in _holders(learners).items():
+            self.tensors |= {f"{what}.{name}": values for name, values in _different(holders, learners[0]).items()}
         self.shadow = Shadow(learners[0])
 
     def step(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
@@ -61,6 +66,7 @@ class Shadow(Learner):
             self.net.backbone = Convolutions.of(self.net.backbone, self.net.bf16)
             self.net.bf16 = False
         self.memory = copy.copy(learner.memory)
+        self.own = learner.method, learner.objective
         self.whole = _Step(self)
 
     def step_with(self, tensors: Tensors, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
@@ -68,6 +74,10 @@ class Shadow(Learner):
         self.seen, memory = tensors["seen"], self.memory
         memory.x, memory.y = tensors["memory.x"], tensors["memory.y"]
         memory.extra = {name: tensors[f"memory.{name}"] for name in memory.columns}
+        self.method, self.objective = (
+            _with(holder, {name.partition(".")[2]: t for name, t in tensors.items() if name.startswith(f"{what}.")})
+            for what, holder in zip(("method", "objective"), self.own, strict=True)
+        )
         self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
         of_net = {name: tensor for name, tensor in tensors.items() if name.startswith("net.")}
         loss: Tensor = functional_call(self.whole, of_net, (x, y, draws))
@@ -93,8 +103,14 @@ class Shadow(Learner):
     def move(self, gradient: tuple[Tensor, ...]) -> None:
         if self.parameters:
             moved, by = [_below(p).data for p in self.parameters], [_below(g) for g in gradient]
+            lr: Any = self.method.lr
+            each = _below(lr) if isinstance(lr, Tensor) else None  # [R], where they differ
             with temporarily_pop_interpreter_stack():
-                torch._foreach_add_(moved, by, alpha=-self.method.lr)
+                if each is None:
+                    torch._foreach_add_(moved, by, alpha=-lr)
+                else:
+                    by = [g * each.reshape(-1, *[1] * (g.ndim - 1)) for g in by]
+                    torch._foreach_sub_(moved, by)
 
 
 class Convolutions(ReducedResNet18):
@@ -143,6 +159,32 @@ def _changing(learner: Learner) -> Tensors:
         **{f"memory.{name}": column for name, column in memory.extra.items()},
         "seen": learner.seen,
     }
+
+
+def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
+    """Who holds hyper-parameters."""
+    return {
+        "method": [learner.method for learner in learners],
+        "objective": [learner.objective for learner in learners],
+    }
+
+
+def _different(holders: list[Any], learner: Learner) -> Tensors:
+    """The hyper-parameters in which they differ [R], by name."""
+    found = {}
+    for field in dataclasses.fields(holders[0]):
+        values = [getattr(holder, field.name) for holder in holders]
+        if len(set(values)) > 1:
+            found[field.name] = torch.tensor(values, dtype=learner.dtype, device=learner.device)
+    return found
+
+
+def _with(holder: Any, values: Tensors) -> Any:
+    """A copy of a method or a loss with these hyper-parameters."""
+    made = copy.copy(holder)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)  # frozen for everyone else
+    return made
 
 
 def _stacked(rows: list[Tensor]) -> Tensor:
