@@ -3,6 +3,8 @@
 pytest tests/test_gpu.py
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,13 @@ import torch
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.experiments import records, runner
 from mnemon.experiments.engine import Engine
+from mnemon.experiments.run import Run, stack
 from mnemon.experiments.spec import Spec
+from mnemon.learning.build import choose
 from mnemon.learning.methods import methods
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-STEPS = 120  # past the step at which a memory of 1000 is full
+MEMORY, STEPS = 200, 30  # the memory is full before the last step
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +53,45 @@ def same(one, other):
 @pytest.mark.parametrize("method", methods())
 def test_captured_is_eager_and_beside_others_is_alone(exact, task, method):
     """Bit for bit, in float32 with deterministic kernels."""
-    eager = make_run("resnet18", method, 3, task, exact.device)
+    eager = make_run("resnet18", method, 3, task, exact.device, memory_size=MEMORY)
     eager.learner.learn(task.x, eager.y, eager.batches[:STEPS])
-    (alone,) = learned([make_run("resnet18", method, 3, task, exact.device)], STEPS)
+    (alone,) = learned([make_run("resnet18", method, 3, task, exact.device, memory_size=MEMORY)], STEPS)
     assert same(alone, eager.learner.state())
-    among = learned([make_run("resnet18", method, seed, task, exact.device) for seed in range(5)], STEPS)
-    assert same(among[3], alone)
-    assert not same(among[2], alone)
+    runs = [make_run("resnet18", method, seed, task, exact.device, memory_size=MEMORY) for seed in range(2, 6)]
+    among = learned(runs, STEPS)
+    assert same(among[1], alone)
+    assert not same(among[0], alone)
+
+
+def apart(runs, others, start):
+    """How far the weights of two lists of runs are from each other, as a share of how far they have come from the start."""
+    gap = moved = 0.0
+    for run, other, first in zip(runs, others, start, strict=True):
+        for a, b, c in zip(*(r.learner.net.parameters() for r in (run, other, first)), strict=True):
+            gap, moved = gap + float((a - b).square().sum()), moved + float((a - c).square().sum())
+    return (gap / moved) ** 0.5
+
+
+@pytest.mark.parametrize("method", methods())
+def test_a_stack_learns_what_each_would_alone(task, method):
+    """Our kernels against cuDNN's, in float32 with small steps, so that rounding stays rounding. Methods that choose samples by
+    tiny differences of losses may choose others, and are only asked to go into the same direction."""
+    engine = Engine(torch.device("cuda"), "fp32")
+
+    def make():
+        given = {"lr": 1e-4} | ({"memory_size": 60} if choose(method).method.replays else {})
+        image = replace(task, backbone="resnet18")
+        return [Run(choose(method, given=given), image, seed=seed, device=engine.device) for seed in range(3)]
+
+    with engine.in_use():
+        runs, alone, start = make(), make(), make()
+        stack(runs)
+        learned(runs, 12)
+        for run in alone:
+            run.learner.learn(task.x, run.y, run.batches[:12])
+    chooses = method in ("mir", "gmed-er", "gmed-mir", "gss", "aser")
+    assert apart(runs, alone, start) < (0.5 if chooses else 0.02)
+    assert [run.learner.steps for run in runs] == [12, 12, 12]
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
