@@ -10,6 +10,7 @@ from mnemon.bench import contest, eager, startup
 from mnemon.bench.hands import Hands
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.bench.training import Ours, Plain, plain_loop
+from mnemon.experiments.engine import Engine
 
 CPU = torch.device("cpu")
 
@@ -34,7 +35,7 @@ def test_ratios_are_taken_round_by_round():
 def test_the_plain_loop_learns_what_ours_learns(task, method):
     """The same samples in the same order, to the same fit of the last ones."""
     run = make_run("mlp", method, 0, task, CPU)
-    plain, ours = Plain(run, 1), Ours([make_run("mlp", method, 0, task, CPU)])
+    plain, ours = Plain(run, 1), Ours([make_run("mlp", method, 0, task, CPU)], Engine(CPU))
     for one in (plain, ours):
         one.steps(30)
     mine = ours.list[0].learner

@@ -15,6 +15,9 @@ from mnemon.errors import MnemonError
 Record = dict[str, Any]
 NAME = "records.jsonl"
 
+# What was read last: a file that has only grown is parsed from there on, lest every finished run cost a look at all others.
+_parsed: dict[Path, tuple[bytes, list[Record]]] = {}
+
 
 def precision(record: Record) -> dict[str, str]:
     """{"precision": …} where a GPU did not compute as it does by default (TF32), else nothing."""
@@ -37,12 +40,19 @@ def read(folder: Path) -> list[Record]:
         return []
     except OSError as error:
         raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
-    found = []
-    for number, line in enumerate(text[: _whole(text)].splitlines(), 1):
+    text = text[: _whole(text)]
+    before, known = _parsed.get(path, (b"", []))
+    if not text.startswith(before):  # somebody changed what was there
+        before, known = b"", []
+    found = list(known)
+    for number, line in enumerate(text[len(before) :].splitlines(), len(known) + 1):
         record = _record(line)
         if record is None:
             raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.")
         found.append(record)
+    if text.endswith(b"\n"):
+        _parsed.clear()  # one file: that of the runs under way
+        _parsed[path] = text, list(found)
     return found
 
 

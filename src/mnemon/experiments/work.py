@@ -45,7 +45,8 @@ class Work:
         ]
         self.kinds = [_kind(spec, choice) for spec, choice in zip(specs, self.choices, strict=True)]
         self.waiting = deque(range(len(specs)))
-        self.lanes: deque[Lane] = deque()
+        self.lanes: deque[Lane] = deque()  # under way
+        self.fresh: list[Lane] = []  # taken in hand, not launched yet
         self.results: dict[int, list[Record]] = {}
         self.diverged: dict[int, str] = {}  # those of our other processes too
         self.tell: Callable[[int], None] = lambda number: None  # of a run that diverged here, to the others
@@ -87,7 +88,7 @@ class Work:
                         self.show.wait(len(self.waiting))
                     time.sleep(0.1)
         finally:
-            for lane in self.lanes:
+            for lane in (*self.lanes, *self.fresh):
                 lane.close()
 
     def _take(self, at_once: int, stop: Callable[[], int]) -> int:
@@ -99,13 +100,14 @@ class Work:
         left = len(self.waiting)
         while left and not stop():
             alike = self._alike(min(left, at_once, STACK))
-            if len(self.lanes) + alike > at_once and self.lanes:
+            if self.lanes and len(self.lanes) + alike > at_once:
                 break
-            before = set(self.lanes)
             for _ in range(alike):
                 at_once = self._begin(self.waiting.popleft(), there, at_once)
+                for _ in range(len(self.lanes)):  # the device must not wait while the next runs are made ready
+                    at_once = self._go_on(self.lanes.popleft(), at_once, stop)
             left -= alike
-            at_once = self._launch([lane for lane in self.lanes if lane not in before], at_once)
+            at_once = self._launch(at_once)
         return at_once
 
     def _alike(self, most: int) -> int:
@@ -116,8 +118,10 @@ class Work:
         alike = itertools.takewhile(lambda i: self.kinds[i] == first, self.waiting)
         return len(list(itertools.islice(alike, most)))
 
-    def _launch(self, lanes: list[Lane], at_once: int) -> int:
-        """The first steps; of those that start from the same step together."""
+    def _launch(self, at_once: int) -> int:
+        """The first steps of the fresh runs; of those that start from the same step together."""
+        lanes, self.fresh = self.fresh, []
+        self.lanes.extend(lanes)
         by_position: dict[int, list[Run]] = {}
         for lane in lanes:
             assert lane.going is not None
@@ -144,7 +148,7 @@ class Work:
         if lane is None:
             self.waiting.append(i)
             return at_once
-        self.lanes.append(lane)
+        self.fresh.append(lane)
         if found := self._finished(i, self._records()):  # another process may have done it in between
             lane.clear()
             self._drop(lane)
@@ -191,7 +195,7 @@ class Work:
             self._drop(lane)
             self.waiting.appendleft(lane.number)
         torch.cuda.empty_cache()
-        at_once = len(self.lanes) or len(lanes) // 2
+        at_once = len(self.lanes) + len(self.fresh) or len(lanes) // 2
         if at_once == 0:
             raise MnemonError(
                 f"not even one run of {self.specs[lanes[0].number].method} fits into the memory of the device."
@@ -208,7 +212,7 @@ class Work:
         raise Stopped(stop())
 
     def _drop(self, lane: Lane) -> None:
-        self.lanes.remove(lane)
+        (self.fresh if lane in self.fresh else self.lanes).remove(lane)
         lane.close()
 
     def _done(self, i: int, found: list[Record], *, already: bool = False) -> None:

@@ -20,7 +20,8 @@ from mnemon.learning.learner import BLOCK, Learner
 from mnemon.learning.method import Span
 from mnemon.learning.stacked.stack import Stack
 
-FEW = 4  # steps put on a stream before another stream has its turn
+FEW = 4  # steps of a learner put on a stream before another stream has its turn
+MANY = 32  # of a stack of learners: there are not many stacks, and the host has other work to do
 WARM_UP = 3  # steps of a phase made without a graph first: libraries choose their kernels then, and caches fill
 
 
@@ -100,6 +101,7 @@ class Captured:
         plans = [learner.method.plan(span) for learner, span in zip(self.learners, spans, strict=True)]
         index = self._up(rows.swapaxes(0, 1))  # [steps, R, b]
         draws = {key: self._up(np.stack([plan[key] for plan in plans], 1)) for key in plans[0]}
+        some = FEW if self.stack is None else MANY
         alone = steps
         if self.stream is not None:
             alone = min(max(0, WARM_UP - self.warm.get(kind, 0)), steps) if kind not in self.graphs else 0
@@ -107,7 +109,7 @@ class Captured:
         made: list[Tensor] = []
         for s in range(alone):
             made.append(self._step(index[s], {key: values[s] for key, values in draws.items()}))
-            if s % FEW == FEW - 1:
+            if s % some == some - 1:
                 yield
         yield
         losses = torch.stack(made) if made else None
@@ -121,7 +123,7 @@ class Captured:
             graph.place.fill_(alone)
             for s in range(alone, steps):
                 graph.graph.replay()
-                if s % FEW == FEW - 1:
+                if s % some == some - 1:
                     yield
             if losses is not None:
                 graph.losses[:alone].copy_(losses)

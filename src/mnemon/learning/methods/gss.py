@@ -38,6 +38,7 @@ class GSS(Method):
     row_tables: ClassVar[int] = 1
     memory_rule: ClassVar[str] = "gradient diversity"
     needs_sample_loss: ClassVar[bool] = True
+    per_sample: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"score": Column(0.0)}
 
     references: int = option(10, "GSS: gradients of memory batches a sample is compared with, n", least=1, most=1000)

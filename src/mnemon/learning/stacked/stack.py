@@ -27,10 +27,10 @@ Tensors = dict[str, Tensor]
 
 def can_stack(learner: Learner) -> bool:
     """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
-    triton (PyTorch brings it along with CUDA); other modules are not known."""
+    triton (PyTorch brings it along with CUDA) and are differentiated by autograd; other modules are not known."""
     body = learner.net.backbone
     if isinstance(body, ReducedResNet18):
-        return learner.device.type == "cuda" and find_spec("triton") is not None
+        return learner.device.type == "cuda" and find_spec("triton") is not None and not learner.method.per_sample
     return isinstance(body, MLP | nn.Flatten)
 
 
@@ -114,8 +114,7 @@ class Shadow(Learner):
 
 
 class Convolutions(ReducedResNet18):
-    """The ResNet of all runs at once, by kernels of our own (resnet.py). Where autograd is not the one that differentiates
-    (GSS, per sample), by PyTorch's grouped convolutions."""
+    """The ResNet of all runs at once, by kernels of our own (resnet.py)."""
 
     precision: str
 
@@ -129,8 +128,6 @@ class Convolutions(ReducedResNet18):
         return made
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training and torch.is_grad_enabled():
-            return super().forward(x)
         from mnemon.learning.stacked import resnet  # triton comes with CUDA only
 
         return torch.flatten(self.pool(resnet.blocks(self, x, self.training, self.precision)), 1)
