@@ -90,7 +90,7 @@ def test_a_stack_learns_what_each_would_alone(task, method):
         for run in alone:
             run.learner.learn(task.x, run.y, run.batches[:12])
     chooses = method in ("mir", "gmed-er", "gmed-mir", "gss", "aser")
-    assert apart(runs, alone, start) < (0.5 if chooses else 0.02)
+    assert apart(runs, alone, start) < (0.5 if chooses else 0.1)
     assert [run.learner.steps for run in runs] == [12, 12, 12]
 
 
