@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from functools import partial
 from typing import Any, Protocol
@@ -151,6 +152,8 @@ def measure(
     task = make_task(net, engine.device)
     before = 0
     if engine.device.type == "cuda":
+        gc.collect()  # what was measured before has left
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(engine.device)
         before = torch.cuda.memory_allocated(engine.device)
     those = contestants(net, method, task, engine, many)

@@ -207,10 +207,14 @@ class Seat:
             self.captured.stream.synchronize()
 
     def leave(self) -> None:
-        """The others need not wait for this one any more."""
+        """The others need not wait for this one any more. The last one out gives the device's memory back."""
         self.withdraw()
         self.captured.here.discard(self)
-        self.captured.start_if_all_are_here()
+        if self.captured.here:
+            self.captured.start_if_all_are_here()
+        else:
+            self.captured.graphs.clear()
+            self.captured.coming = iter(())
 
 
 def seats(learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> list[Seat]:
