@@ -37,6 +37,8 @@ results: .venv/.core
 
 .venv/.dev: .venv/.core
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	# PyTorch brings Triton along with CUDA only; its interpreter tests the kernels without.
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check triton==3.9.0
 	touch $@
 
 clean:

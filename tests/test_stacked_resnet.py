@@ -17,12 +17,13 @@ interpreted = pytest.mark.skipif(HERE not in os.environ, reason="runs in a proce
 RUNS, IMAGES, CHANNELS, SIDE = 2, 2, 4, 25  # 25: maps of odd sizes 25, 13, 7 and 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(HERE in os.environ, reason="it is this process")
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_in_interpreter():
     """Triton decides at its import whether it interprets, and for good: the other tests must not see it."""
     env = {**os.environ, HERE: "1", "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]  # the others
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

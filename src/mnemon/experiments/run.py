@@ -23,7 +23,7 @@ from mnemon.learning.build import Choice
 from mnemon.learning.captured import Seat, seats
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import BLOCK, Inputs, Learner
-from mnemon.learning.stacked.stack import can_stack
+from mnemon.learning.stacked import can_stack
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from mnemon.learning.learner import BLOCK, Learner
 from mnemon.learning.method import Span
-from mnemon.learning.stacked.stack import Stack
+
+if TYPE_CHECKING:
+    from mnemon.learning.stacked.stack import Stack
 
 FEW = 4  # steps of a learner put on a stream before another stream has its turn
 MANY = 32  # of a stack of learners: there are not many stacks, and the host has other work to do
@@ -41,7 +43,7 @@ class Captured:
     def __init__(self, learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> None:
         self.learners, self.x, self.y = list(learners), x, torch.stack(list(y))
         self.classes = self.y.cpu().numpy()  # [R, samples]
-        self.stack = Stack(self.learners) if len(learners) > 1 else None
+        self.stack = _stack(self.learners) if len(learners) > 1 else None
         self.device = self.x.device
         self.stream = None
         if self.device.type == "cuda":
@@ -215,6 +217,12 @@ class Seat:
         else:
             self.captured.graphs.clear()
             self.captured.coming = iter(())
+
+
+def _stack(learners: list[Learner]) -> Stack:
+    from mnemon.learning.stacked.stack import Stack  # needs the inside of torch
+
+    return Stack(learners)
 
 
 def seats(learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> list[Seat]:

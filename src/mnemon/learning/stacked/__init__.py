@@ -1,1 +1,26 @@
-"""Many runs of one network at once: every layer is one kernel over all of them. Needs Triton, hence imported on demand."""
+"""Many learners of one kind as one: a step of all of them at once, and kernels for it.
+
+What needs Triton or the inside of torch is imported on demand.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from torch import nn
+
+from mnemon.learning.backbones import MLP, ReducedResNet18
+from mnemon.learning.learner import Learner
+
+
+def can_stack(learner: Learner) -> bool:
+    """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
+    triton (PyTorch brings it along with CUDA) and are differentiated by autograd; other modules are not known."""
+    try:
+        import mnemon.learning.stacked.stack  # noqa: F401
+    except ImportError:  # a torch whose inside is another: runs go side by side
+        return False
+    body = learner.net.backbone
+    if isinstance(body, ReducedResNet18):
+        return learner.device.type == "cuda" and find_spec("triton") is not None and not learner.method.per_sample
+    return isinstance(body, MLP | nn.Flatten)

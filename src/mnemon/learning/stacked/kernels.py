@@ -236,8 +236,8 @@ def _statistics(
             squares += tl.where(there, tl.load(at + C, mask=there, other=0.0) + count[:, None] * d * d, 0.0)
         total = tl.sum(squares, axis=0)
         var = total / n
-        tl.store(running_mean + run * C + c, (1 - MOMENTUM) * old_mean + MOMENTUM * mean, mask=columns)
-        tl.store(running_var + run * C + c, (1 - MOMENTUM) * old_var + MOMENTUM * (total / (n - 1)), mask=columns)
+        tl.store(running_mean + run * C + c, old_mean * (1 - MOMENTUM) + mean * MOMENTUM, mask=columns)
+        tl.store(running_var + run * C + c, old_var * (1 - MOMENTUM) + total / (n - 1) * MOMENTUM, mask=columns)
     else:
         mean = old_mean
         var = old_var

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -18,20 +17,11 @@ from torch._C._functorch import _add_batch_dim, get_unwrapped, maybe_get_bdim, m
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 from torch.func import functional_call
 
-from mnemon.learning.backbones import MLP, ReducedResNet18
+from mnemon.learning.backbones import ReducedResNet18
 from mnemon.learning.learner import Learner
 from mnemon.learning.method import Draws
 
 Tensors = dict[str, Tensor]
-
-
-def can_stack(learner: Learner) -> bool:
-    """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
-    triton (PyTorch brings it along with CUDA) and are differentiated by autograd; other modules are not known."""
-    body = learner.net.backbone
-    if isinstance(body, ReducedResNet18):
-        return learner.device.type == "cuda" and find_spec("triton") is not None and not learner.method.per_sample
-    return isinstance(body, MLP | nn.Flatten)
 
 
 class Stack:
