@@ -34,15 +34,16 @@ def task():
 
 
 def learned(runs, rows):
-    """Their states after these batches, all runs side by side."""
-    for run in runs:
-        run.captured.begin(run.batches[:rows])
-    going = [run.captured for run in runs]
-    while going:
-        going = [captured for captured in going if captured.push()]
-    for run in runs:
-        run.captured.wait()
-        run.learner.check()
+    """Their states after these batches, all runs side by side, in two blocks: the second replays the graphs of the first."""
+    for part in np.split(np.arange(rows), [rows * 2 // 3]):
+        for run in runs:
+            run.captured.begin(run.batches[part])
+        going = [run.captured for run in runs]
+        while going:
+            going = [captured for captured in going if captured.push()]
+        for run in runs:
+            run.captured.wait()
+            run.learner.check()
     return [{name: t.clone() for name, t in run.learner.state().items()} for run in runs]
 
 
@@ -95,14 +96,20 @@ def test_a_stack_learns_what_each_would_alone(task, method):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("method", ["er", "hybrid", "cope"])
-def test_every_precision_learns(task, method, precision):
-    """The loss of the last batch is the one of the float32 run, to a few per cent."""
+def test_every_precision_learns(task, method, stacked, precision):
+    """The features after some steps are those of the float32 run, to some per cent."""
     features = []
     for name in ("fp32", precision):
         with Engine(torch.device("cuda"), name).in_use():
-            run = make_run("resnet18", method, 0, task, torch.device("cuda"), bf16=name == "bf16")
-            learned([run], 40)
+            runs = [
+                make_run("resnet18", method, seed, task, torch.device("cuda"), bf16=name == "bf16") for seed in range(2)
+            ]
+            if stacked:
+                stack(runs)
+            learned(runs, 40)
+            run = runs[0]
             with run.learner.evaluating():
                 features.append(run.learner.net(run.learner.normalise(task.x[:200])).features)
     apart = (features[0] - features[1]).norm() / features[0].norm()

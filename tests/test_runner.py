@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from mnemon import MnemonError, checkpoint
-from mnemon.experiments import protocol, records, runner
+from mnemon.experiments import protocol, records, runner, work
 from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
@@ -457,6 +457,93 @@ def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
     assert [line for line in lines if "seed" not in line] == [
         "the device's memory is full: going on with 2 runs at once"
     ]
+
+
+def test_a_full_device_while_the_next_kind_is_made_ready(tmp_path, stacked, monkeypatch):
+    """The stack under way finds no room in the middle of that: nothing is stacked with what it is not like."""
+    alone = {(m, s): runner.run_all([spec(s, m)], tmp_path / "alone")[0] for m in ("a-gem", "er") for s in range(3)}
+    original, raised = Lane.go_on, []
+
+    def go_on(self, show, stop):
+        if self.number < 3 and not raised and len(list((tmp_path / "out" / "checkpoints").glob("er*.lock"))) == 2:
+            raised.append(self.number)
+            raise torch.OutOfMemoryError
+        return original(self, show, stop)
+
+    monkeypatch.setattr(Lane, "go_on", go_on)
+    specs = [spec(s, m) for m in ("a-gem", "er") for s in range(3)]
+    found = runner.run_all(specs, tmp_path / "out", jobs=6, processes=1)
+    assert raised
+    for r in found:
+        assert r["average_accuracy"] == pytest.approx(alone[r["method"], r["seed"]]["average_accuracy"], abs=3)
+
+
+def test_a_stop_while_the_next_kind_is_made_ready(tmp_path, stacked, monkeypatch):
+    """No more runs are made ready, and the stack under way is saved at one step, so that it goes on as one."""
+    begun, original = [], Run.__init__
+
+    def init(self, *args, **more):
+        begun.append(self)
+        original(self, *args, **more)
+        if len(begun) == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Run, "__init__", init)
+    specs = [spec(s, m) for m in ("er", "cope") for s in range(4)]
+    with pytest.raises(Stopped):
+        runner.run_all(specs, tmp_path, jobs=8, processes=1)
+    assert len(begun) == 6
+    assert len({run.position for run in begun[:4]}) == 1
+    assert begun[0].position > 0
+    assert len(runner.run_all(specs, tmp_path, jobs=8, processes=1)) == 8
+
+
+def test_runs_whose_tasks_end_elsewhere_are_not_stacked(tmp_path, stacked):
+    """In a random order of classes of different sizes."""
+    specs = [spec(s, "er", order="random") for s in range(3)]
+    found = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1)
+    assert len({tuple(r["protocol"]["boundaries"]) for r in found}) > 1
+    for one, r in zip(specs, found, strict=True):
+        (alone,) = runner.run_all([one], tmp_path / "alone")
+        assert r["accuracy_matrix"] == alone["accuracy_matrix"]
+
+
+def test_what_is_of_one_kind():
+    def kind(**more):
+        one = spec(**{"method": "hybrid"} | more)
+        return work._kind(one, one.choice())
+
+    assert kind() == kind(seed=3) == kind(options={"lr": 0.3, "gamma": 2.0}) == kind(cell="table1")
+    others = [
+        kind(method="er"),
+        kind(loss="ms"),
+        kind(classifiers=("ncm", "proxy")),
+        kind(split="valid"),
+        kind(order="random"),
+        kind(options={"memory_size": 100}),
+        kind(options={"divisor": "active"}),
+        kind(options={"forward": "separate"}),
+    ]
+    assert len({kind(), *others}) == 9
+
+
+def test_a_file_of_records_that_was_changed_is_read_again(tmp_path):
+    """And one that has grown is not read from its start; neither shows what a caller did to the records it got."""
+    line = '{"run": "%s", "classifier": "ncm"}\n'
+    path = tmp_path / records.NAME
+    path.write_text(line % "a" + line % "b")
+    records.read(tmp_path)[0]["run"] = "changed"
+    assert [r["run"] for r in records.read(tmp_path)] == ["a", "b"]
+    with path.open("a") as file:
+        file.write(line % "c")
+    assert [r["run"] for r in records.read(tmp_path)] == ["a", "b", "c"]
+    path.write_text(line % "x" + line % "b" + line % "c" + line % "d")
+    assert [r["run"] for r in records.read(tmp_path)] == ["x", "b", "c", "d"]
+    path.write_text(line % "x" + "nonsense\n" + line % "c")
+    with pytest.raises(MnemonError, match="line 2"):
+        records.read(tmp_path)
+    path.write_text(line % "x")
+    assert [r["run"] for r in records.read(tmp_path)] == ["x"]
 
 
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):

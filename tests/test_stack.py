@@ -1,5 +1,8 @@
 """A stack of learners learns what each of them would alone."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +11,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.captured import seats
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
+from mnemon.learning.stacked import can_stack
 from mnemon.learning.stacked.stack import Stack
 
 STEPS, BATCH, SEEDS = 30, 10, 3
@@ -143,6 +147,42 @@ def test_the_others_go_on_when_one_leaves():
     alone = make("er", 1)
     alone.learn(X, Y, ROWS[:7])
     torch.testing.assert_close(learners[1].state(), alone.state(), rtol=1e-6, atol=1e-8)
+
+
+def test_what_cannot_be_stacked():
+    with pytest.raises(ValueError, match="one kind"):
+        Stack([make("er", 0), make("mir", 0)])
+    with pytest.raises(ValueError, match="one kind"):
+        Stack([make("er", 0), make("er", 0, memory_size=70)])
+    learners = [make("er", seed) for seed in range(2)]
+    mine = learn_together(learners)
+    for learner in learners:
+        learner.grow(1000)
+    mine[0].begin(ROWS[:2])
+    with pytest.raises(ValueError, match="cannot grow"):
+        mine[1].begin(ROWS[:2])
+    assert can_stack(learners[0])
+    learners[0].net.bf16 = True
+    assert not can_stack(learners[0])
+    learners[0].net.backbone = torch.nn.Linear(36, 400)
+    assert not can_stack(learners[0])
+
+
+def test_the_last_one_out_gives_the_memory_back():
+    """Without waiting for Python to find circles."""
+    learners = [make("er", seed) for seed in range(2)]
+    mine = learn_together(learners)
+    there = weakref.ref(mine[0].captured.stack.tensors["memory.x"])
+    learners.clear()
+    gc.disable()
+    try:
+        mine[0].leave()
+        assert there() is not None
+        mine[1].leave()
+        gc_needed = there() is not None
+    finally:
+        gc.enable()
+    assert not gc_needed
 
 
 def test_a_stacked_learner_is_saved_and_restored_as_any_other():

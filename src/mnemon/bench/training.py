@@ -95,7 +95,7 @@ class Ours:
     def __init__(self, runs: list[Run], engine: Engine) -> None:
         self.list, self.runs = runs, len(runs)
         self.waves = [runs[start : start + AT_ONCE] for start in range(0, len(runs), AT_ONCE)]
-        for start in range(0, len(runs) if engine.stacks else 0, STACK):
+        for start in range(0, len(runs) if engine.stacks else 0, STACK):  # a wave is some stacks
             stack(runs[start : start + STACK])
 
     def steps(self, count: int) -> None:

@@ -34,8 +34,7 @@ class Engine(NamedTuple):
 
     @property
     def stacks(self) -> bool:
-        """Whether runs that differ only in their seed take their steps as one: on a GPU, unless each bit must be the same
-        however many there are."""
+        """Whether runs of a kind take their steps as one: on a GPU, unless each bit must be the same however many there are."""
         return self.device.type == "cuda" and not self.deterministic
 
     def identity(self) -> dict[str, Any]:

@@ -28,24 +28,36 @@ from mnemon.experiments.spec import Spec
 from mnemon.learning.backbones import MLP
 
 
+class Clock:
+    """When checkpoints are due: at the same times for all runs of a process. Asked for the moment at which their steps began,
+    which the runs of a stack share, they save at the same step and can be stacked again."""
+
+    def __init__(self, every: float) -> None:
+        self.every, self.start = every, time.monotonic()
+
+    def rings(self, moment: float) -> float:
+        """How often it has rung by then."""
+        return (moment - self.start) // max(self.every, 1e-6)
+
+
 class Lane:
     """One of the runs a process has in hand. `take` it, ask it to `go_on` until it has finished, `close` it."""
 
-    def __init__(self, number: int, key: str, lock: FileLock, folder: Path, out: Path, every: float) -> None:
-        self.number, self.key, self.lock, self.folder, self.out, self.every = number, key, lock, folder, out, every
+    def __init__(self, number: int, key: str, lock: FileLock, folder: Path, out: Path, clock: Clock) -> None:
+        self.number, self.key, self.lock, self.folder, self.out, self.clock = number, key, lock, folder, out, clock
         self.going: Run | None = None
         self.at_once = 1  # runs under way, this one among them, at most
-        self.next_save = time.monotonic() + every
+        self.saved = clock.rings(time.monotonic())  # when the last checkpoint was due
 
     @classmethod
-    def take(cls, number: int, key: str, classifiers: list[str], out: Path, every: float) -> Lane | None:
+    def take(cls, number: int, key: str, classifiers: list[str], out: Path, clock: Clock) -> Lane | None:
         """The lane of run `key`; None while another process has it."""
         lock = FileLock(out / "checkpoints" / f"{key}.lock", timeout=0)
         try:
             lock.acquire()
         except Timeout:
             return None
-        return cls(number, key, lock, cls._folder(out, key, classifiers), out, every)
+        return cls(number, key, lock, cls._folder(out, key, classifiers), out, clock)
 
     @staticmethod
     def _folder(out: Path, key: str, classifiers: list[str]) -> Path:
@@ -70,7 +82,7 @@ class Lane:
 
         def proceed() -> bool:
             show.step(self.key, going.learner.steps)
-            return not stop() and time.monotonic() < self.next_save
+            return not stop() and not self.due()
 
         if going.finished:  # its last checkpoint was the last thing a process wrote before it was killed
             return True
@@ -82,7 +94,7 @@ class Lane:
             show.step(self.key, going.position)
             if len(going.rows) > evaluated:
                 show.accuracy({name: row["accuracy"] for name, row in going.rows[-1].items()})
-            if (stop() or time.monotonic() >= self.next_save) and going.pending is None:
+            if (stop() or self.due()) and going.pending is None:
                 self.save()
             if not going.finished and not stop():
                 going.launch()
@@ -93,7 +105,11 @@ class Lane:
         assert going is not None
         tensors, values = going.state()
         checkpoint.save(self.folder, going.position * 2 + len(going.rows), tensors, values)
-        self.next_save = time.monotonic() + self.every
+        self.saved = self.clock.rings(going.moment())
+
+    def due(self) -> bool:
+        """Whether the clock has rung since the last checkpoint."""
+        return self.going is not None and self.clock.rings(self.going.moment()) > self.saved
 
     def finish(self, spec: Spec, engine: Engine) -> list[Record]:
         """Write the records of the finished run, then drop its checkpoints."""
@@ -115,10 +131,15 @@ class Lane:
         """Only when the record is on the disk."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def withdraw(self) -> None:
+        """Steps that were asked for and not begun are not."""
+        if self.going is not None and self.going.captured is not None:
+            self.going.captured.withdraw()
+
     def close(self) -> None:
         """Give the run back; what is on its way is waited for."""
         if self.going is not None and self.going.captured is not None:
-            self.going.captured.withdraw()
+            self.withdraw()
             self.going.captured.wait()
             self.going.captured.leave()
         self.going = None

@@ -44,7 +44,7 @@ def read(folder: Path) -> list[Record]:
     before, known = _parsed.get(path, (b"", []))
     if not text.startswith(before):  # somebody changed what was there
         before, known = b"", []
-    found = list(known)
+    found = list(known)  # a new list: the old one stays whole if a line is no record
     for number, line in enumerate(text[len(before) :].splitlines(), len(known) + 1):
         record = _record(line)
         if record is None:
@@ -52,8 +52,8 @@ def read(folder: Path) -> list[Record]:
         found.append(record)
     if text.endswith(b"\n"):
         _parsed.clear()  # one file: that of the runs under way
-        _parsed[path] = text, list(found)
-    return found
+        _parsed[path] = text, found
+    return [dict(record) for record in found]
 
 
 def append(folder: Path, records: Iterable[Record]) -> None:

@@ -260,6 +260,10 @@ class Run:
         while self.launched is not None or self.pending is not None:
             self.settle()
 
+    def moment(self) -> float:
+        """When the last steps began, on a device that works on its own; now on one that does not."""
+        return time.monotonic() if self.captured is None else self.captured.captured.began
+
     def beside(self, other: Run) -> bool:
         """Whether the two learn as one stack, or are the same."""
         return self is other or (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import time
@@ -10,13 +11,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records
 from mnemon.experiments.engine import Engine
-from mnemon.experiments.lane import Lane
+from mnemon.experiments.lane import Clock, Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, Task, dataset_checksum, named_task, stack
@@ -24,9 +26,8 @@ from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
 
-STACK = (
-    16  # runs that take their steps as one; more of a kind go side by side with these, which fills the device better
-)
+# Runs that take their steps as one. More of a kind go side by side with these, which fills the device better than one stack.
+STACK = 16
 
 
 class Work:
@@ -36,6 +37,7 @@ class Work:
         self, specs: Sequence[Spec], out: Path, engine: Engine, every: float, show: Progress, processes: int = 1
     ) -> None:
         self.specs, self.out, self.engine, self.every, self.show = specs, out, engine, every, show
+        self.clock = Clock(every)
         self.processes = processes  # that work on this folder, this one included
         self.choices = [spec.choice() for spec in specs]
         self.names = [str(protocol.parse(spec.stream)) for spec in specs]
@@ -88,8 +90,7 @@ class Work:
                         self.show.wait(len(self.waiting))
                     time.sleep(0.1)
         finally:
-            for lane in (*self.lanes, *self.fresh):
-                lane.close()
+            self._close([*self.lanes, *self.fresh])
 
     def _take(self, at_once: int, stop: Callable[[], int]) -> int:
         """Take runs in hand while there is room: where runs of a kind are stacked, for all of the next kind at once.
@@ -102,12 +103,26 @@ class Work:
             alike = self._alike(min(left, at_once, STACK))
             if self.lanes and len(self.lanes) + alike > at_once:
                 break
+            asked = at_once
             for _ in range(alike):
+                if stop() or at_once < asked:
+                    break
+                left -= 1
                 at_once = self._begin(self.waiting.popleft(), there, at_once)
-                for _ in range(len(self.lanes)):  # the device must not wait while the next runs are made ready
-                    at_once = self._go_on(self.lanes.popleft(), at_once, stop)
-            left -= alike
+                at_once = self._turns(at_once, stop)
+            if stop():  # what has made no step yet has nothing to save
+                break
             at_once = self._launch(at_once)
+            if at_once < asked:  # what is waiting now is not what was counted
+                break
+        return at_once
+
+    def _turns(self, at_once: int, stop: Callable[[], int]) -> int:
+        """A turn for each run under way: the device must not wait while the next runs are made ready."""
+        for lane in list(self.lanes):
+            if lane in self.lanes and not stop():
+                self.lanes.remove(lane)
+                at_once = self._go_on(lane, at_once, stop)
         return at_once
 
     def _alike(self, most: int) -> int:
@@ -119,21 +134,23 @@ class Work:
         return len(list(itertools.islice(alike, most)))
 
     def _launch(self, at_once: int) -> int:
-        """The first steps of the fresh runs; of those that start from the same step together."""
-        lanes, self.fresh = self.fresh, []
-        self.lanes.extend(lanes)
-        by_position: dict[int, list[Run]] = {}
-        for lane in lanes:
+        """The first steps of the fresh runs; those of one kind with the same steps before them as a stack."""
+        groups: dict[tuple[Any, ...], list[Lane]] = {}
+        for lane in self.fresh:
             assert lane.going is not None
-            by_position.setdefault(lane.going.position, []).append(lane.going)
-        try:
-            for runs in by_position.values():
+            alike = self.kinds[lane.number], tuple(lane.going.ends), lane.going.position
+            groups.setdefault(alike, []).append(lane)
+        self.lanes.extend(self.fresh)
+        self.fresh = []
+        for lanes in groups.values():
+            runs = [lane.going for lane in lanes if lane.going is not None]
+            try:
                 if self.engine.stacks:
                     stack(runs)
                 for run in runs:
                     run.launch()
-        except torch.OutOfMemoryError:
-            return self._no_room(lanes)
+            except torch.OutOfMemoryError:
+                at_once = min(at_once, self._no_room(lanes))
         return at_once
 
     def _begin(self, i: int, there: list[Record], at_once: int) -> int:
@@ -144,7 +161,7 @@ class Work:
             self._done(i, found)
             return at_once
         spec, choice, key = self.specs[i], self.choices[i], self.keys[i]
-        lane = Lane.take(i, key, self._classifiers(i), self.out, self.every)
+        lane = Lane.take(i, key, self._classifiers(i), self.out, self.clock)
         if lane is None:
             self.waiting.append(i)
             return at_once
@@ -192,10 +209,12 @@ class Work:
         """The device is full: without these runs, or half of them, from now on. They start again later, from their last
         checkpoints."""
         for lane in lanes:
-            self._drop(lane)
+            (self.fresh if lane in self.fresh else self.lanes).remove(lane)
             self.waiting.appendleft(lane.number)
+        self._close(lanes)
+        gc.collect()
         torch.cuda.empty_cache()
-        at_once = len(self.lanes) + len(self.fresh) or len(lanes) // 2
+        at_once = max(len(self.lanes) + len(self.fresh), len(lanes) // 2)
         if at_once == 0:
             raise MnemonError(
                 f"not even one run of {self.specs[lanes[0].number].method} fits into the memory of the device."
@@ -214,6 +233,12 @@ class Work:
     def _drop(self, lane: Lane) -> None:
         (self.fresh if lane in self.fresh else self.lanes).remove(lane)
         lane.close()
+
+    def _close(self, lanes: list[Lane]) -> None:
+        for lane in lanes:
+            lane.withdraw()  # all of them first: one that leaves must not start the others
+        for lane in lanes:
+            lane.close()
 
     def _done(self, i: int, found: list[Record], *, already: bool = False) -> None:
         self.results[i] = found

@@ -8,6 +8,7 @@ that several run side by side. Nothing here knows a method: a step has fixed sha
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,18 +57,30 @@ class Captured:
         self.here = set(self.seats)
         self.given: dict[Seat, NDArray[np.int64]] = {}  # the next batches, until all have said theirs
         self.coming: Iterator[None] = iter(())
+        self.began = time.monotonic()  # the last steps, for all of them
 
     def start_if_all_are_here(self) -> None:
         if not self.given or self.given.keys() != self.here:
             return
         if self.learners[0].net.capacity != self.capacity:  # other tensors than those that were captured
+            if self.stack is not None:
+                raise ValueError("learners of a stack cannot grow: their tensors are rows of the stack's.")
             self.graphs.clear()
             self.capacity = self.learners[0].net.capacity
         for learner in self.learners:
             learner.net.train()
+        self.began = time.monotonic()
         any_ = next(iter(self.given.values()))  # whoever has left goes along, and nobody looks at it
         self.coming = self._learn(np.stack([self.given.get(seat, any_) for seat in self.seats]))
         self.given.clear()
+
+    def release(self) -> None:
+        """Nobody is here any more: let go of the tensors, which would otherwise wait for Python to find the circle of
+        references."""
+        self.coming, self.stack = iter(()), None
+        self.graphs.clear()
+        self.learners.clear()
+        self.seats.clear()
 
     def push(self) -> bool:
         """Put some more steps on the stream; False when there are none left.
@@ -215,8 +228,7 @@ class Seat:
         if self.captured.here:
             self.captured.start_if_all_are_here()
         else:
-            self.captured.graphs.clear()
-            self.captured.coming = iter(())
+            self.captured.release()
 
 
 def _stack(learners: list[Learner]) -> Stack:

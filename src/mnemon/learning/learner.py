@@ -133,9 +133,8 @@ class Learner:
         Returns the loss.
         """
         method, new = self.method, Batch(self.normalise(x), y)
-        self.seen[y] = torch.ones_like(
-            y, dtype=torch.bool
-        )  # before the loss: a class counts as seen from its first batch on
+        # Before the loss: a class counts as seen from its first batch on.
+        self.seen[y] = torch.ones_like(y, dtype=torch.bool)
         replayed = method.retrieve(self, new, draws_)
         done = method.gradient(self, new, replayed)
         self.move(done.gradient)

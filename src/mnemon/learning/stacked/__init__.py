@@ -21,6 +21,6 @@ def can_stack(learner: Learner) -> bool:
     except ImportError:  # a torch whose inside is another: runs go side by side
         return False
     body = learner.net.backbone
-    if isinstance(body, ReducedResNet18):
+    if type(body) is ReducedResNet18:  # a subclass may pass its input another way
         return learner.device.type == "cuda" and find_spec("triton") is not None and not learner.method.per_sample
-    return isinstance(body, MLP | nn.Flatten)
+    return isinstance(body, MLP | nn.Flatten) and not learner.net.bf16

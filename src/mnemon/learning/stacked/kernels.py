@@ -12,6 +12,7 @@ Sums over pixels are taken tile by tile, written, and added in a fixed order: no
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -99,11 +100,11 @@ class Gate(NamedTuple):
 
 
 def room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """An empty tensor whose offsets fit into 32 bits."""
-    made = torch.empty(shape, dtype=dtype, device=device)
-    if made.numel() >= 2**31:
-        raise ValueError(f"too many runs or images at once: {shape} needs offsets of 64 bits.")
-    return made
+    """An empty tensor whose offsets fit into 32 bits; one that is too large is as good as one there is no room for: fewer runs
+    at once have it."""
+    if math.prod(shape) >= 2**31:
+        raise torch.OutOfMemoryError(f"{shape} needs offsets of 64 bits.")
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 # --- input

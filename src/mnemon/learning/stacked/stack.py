@@ -20,6 +20,7 @@ from torch.func import functional_call
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.learning.learner import Learner
 from mnemon.learning.method import Draws
+from mnemon.learning.network import Network
 
 Tensors = dict[str, Tensor]
 
@@ -28,6 +29,10 @@ class Stack:
     """R learners whose tensors are rows of `tensors` [R, …]; what each of them saves and evaluates is its own row."""
 
     def __init__(self, learners: list[Learner]) -> None:
+        if len({_kind(holder) for holders in _holders(learners).values() for holder in holders}) > len(
+            _holders(learners)
+        ):
+            raise ValueError("only learners of one kind can be stacked.")
         self.learners = learners
         each = [_changing(learner) for learner in learners]
         self.tensors = {name: _stacked([tensors[name] for tensors in each]) for name in each[0]}
@@ -57,7 +62,7 @@ class Shadow(Learner):
             self.net.bf16 = False
         self.memory = copy.copy(learner.memory)
         self.own = learner.method, learner.objective
-        self.whole = _Step(self)
+        self.whole = _Step(self.net)
 
     def step_with(self, tensors: Tensors, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
         """`Learner.step` with these tensors, which are written to."""
@@ -70,7 +75,7 @@ class Shadow(Learner):
         )
         self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
         of_net = {name: tensor for name, tensor in tensors.items() if name.startswith("net.")}
-        loss: Tensor = functional_call(self.whole, of_net, (x, y, draws))
+        loss: Tensor = functional_call(self.whole, of_net, (self, x, y, draws))
         return loss
 
     def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -126,13 +131,12 @@ class Convolutions(ReducedResNet18):
 class _Step(nn.Module):
     """The step as a module, so that `functional_call` can put the stack's tensors into the network."""
 
-    def __init__(self, shadow: Shadow) -> None:
+    def __init__(self, net: Network) -> None:
         super().__init__()
-        self.net = shadow.net
-        self.shadow = [shadow]  # in a list: not a part of the module
+        self.net = net
 
-    def forward(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
-        return self.shadow[0].step(x, y, draws)
+    def forward(self, shadow: Shadow, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
+        return shadow.step(x, y, draws)
 
 
 def _changing(learner: Learner) -> Tensors:
@@ -154,6 +158,12 @@ def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
         "method": [learner.method for learner in learners],
         "objective": [learner.objective for learner in learners],
     }
+
+
+def _kind(holder: Any) -> tuple[Any, ...]:
+    """All of a method or a loss but the numbers that may differ in a stack."""
+    values = (getattr(holder, field.name) for field in dataclasses.fields(holder))
+    return type(holder), *(value for value in values if not isinstance(value, float))
 
 
 def _different(holders: list[Any], learner: Learner) -> Tensors:
