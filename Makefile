@@ -7,7 +7,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench results clean
+.PHONY: demo test test-slow bench results pack clean
 
 demo: .venv/.core
 	$(BIN)/mnemon demo --out out/demo
@@ -40,6 +40,10 @@ results: .venv/.core
 	# PyTorch brings Triton along with CUDA only; its interpreter tests the kernels without.
 	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check triton==3.9.0
 	touch $@
+
+# The records of results/, packed: a tenth of the size. New runs are appended beside them.
+pack: .venv/.core
+	$(BIN)/python -c 'from mnemon.experiments.records import pack; pack("results")'
 
 clean:
 	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

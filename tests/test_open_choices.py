@@ -69,7 +69,7 @@ def test_the_record_says_how_samples_passed():
 
 def test_runs_recorded_before_the_option_keep_their_names():
     """Every committed record is found again under its own name."""
-    found = [json.loads(line) for line in (ROOT / "results" / "records.jsonl").read_text().splitlines()]
+    found = records.read(ROOT / "results")
     assert len(found) > 1000
     for r in found[::7]:
         spec = Spec(r["method"], r["stream"], r["seed"], r["loss"], (), r["split"], r["order"], r["options"])

@@ -546,6 +546,28 @@ def test_a_file_of_records_that_was_changed_is_read_again(tmp_path):
     assert [r["run"] for r in records.read(tmp_path)] == ["x"]
 
 
+def test_packed_records_are_records(tmp_path):
+    """They are found, kept when new ones come, and packed with these; a kill in between loses and doubles nothing."""
+    first = runner.run_all([spec(0, "er"), spec(1, "er")], tmp_path)
+    plain = (tmp_path / records.NAME).read_bytes()
+    records.pack(tmp_path)
+    assert not (tmp_path / records.NAME).exists()
+    assert records.read(tmp_path) == first
+    packed = (tmp_path / records.ARCHIVE).read_bytes()
+    assert runner.run_all([spec(1, "er"), spec(2, "er")], tmp_path)[0] == first[1]
+    assert len(records.read(tmp_path)) == 3
+    assert (tmp_path / records.ARCHIVE).read_bytes() == packed
+    assert len((tmp_path / records.NAME).read_text().splitlines()) == 1
+    with (tmp_path / records.NAME).open("ab") as file:  # as if packing had been killed before the file was removed
+        file.write(plain)
+    assert len(records.read(tmp_path)) == 3
+    records.pack(tmp_path)
+    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1, 2]
+    (tmp_path / records.ARCHIVE).write_bytes(packed[:-20])
+    with pytest.raises(MnemonError, match=r"records\.jsonl\.gz cannot be read"):
+        records.read(tmp_path)
+
+
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
     specs = [spec(0, "er"), spec(1, "er", options={"lr": 1e30}), spec(2, "er")]
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):

@@ -1,19 +1,27 @@
-"""Records: one JSON line for each finished run and classifier in OUT/records.jsonl. A line once written stays."""
+"""Records: one JSON line for each finished run and classifier in OUT/records.jsonl. A line once written stays.
+
+Older ones may lie packed in OUT/records.jsonl.gz (`pack`), which is read too.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from mnemon import files
 from mnemon.errors import MnemonError
 
 Record = dict[str, Any]
 NAME = "records.jsonl"
+ARCHIVE = "records.jsonl.gz"
 
 # What was read last: a file that has only grown is parsed from there on, lest every finished run cost a look at all others.
 _parsed: dict[Path, tuple[bytes, list[Record]]] = {}
@@ -33,27 +41,61 @@ def computed(record: Record) -> dict[str, Any]:
 
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
+    old = _packed(Path(folder) / ARCHIVE)
     path = Path(folder) / NAME
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        return []
+        text = b""
     except OSError as error:
         raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
     text = text[: _whole(text)]
     before, known = _parsed.get(path, (b"", []))
     if not text.startswith(before):  # somebody changed what was there
         before, known = b"", []
-    found = list(known)  # a new list: the old one stays whole if a line is no record
-    for number, line in enumerate(text[len(before) :].splitlines(), len(known) + 1):
+    found = known + _lines(text[len(before) :], path, len(known))
+    if text.endswith(b"\n"):
+        _parsed.clear()  # one file: that of the runs under way
+        _parsed[path] = text, found
+    if old:  # a kill while they were packed may have left some in both
+        there = {(r["run"], r["classifier"]) for r in old}
+        found = [r for r in found if (r["run"], r["classifier"]) not in there]
+    return [dict(record) for record in (*old, *found)]
+
+
+def _lines(text: bytes, path: Path, before: int = 0) -> list[Record]:
+    found = []
+    for number, line in enumerate(text.splitlines(), before + 1):
         record = _record(line)
         if record is None:
             raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.")
         found.append(record)
-    if text.endswith(b"\n"):
-        _parsed.clear()  # one file: that of the runs under way
-        _parsed[path] = text, found
-    return [dict(record) for record in found]
+    return found
+
+
+def _packed(path: Path) -> list[Record]:
+    """The records of an archive; parsed again only if the file is another."""
+    try:
+        about = os.stat(path)
+        return _unpack(path, about.st_mtime_ns, about.st_size)
+    except FileNotFoundError:
+        return []
+    except (OSError, EOFError, zlib.error) as error:
+        raise MnemonError(f"{path} cannot be read ({error}).") from None
+
+
+@lru_cache(maxsize=1)
+def _unpack(path: Path, changed: int, size: int) -> list[Record]:
+    return _lines(gzip.decompress(path.read_bytes()), path)
+
+
+def pack(folder: Path) -> None:
+    """Move all records of a folder into its archive, a tenth of the size, where new ones are not appended."""
+    path, archive = Path(folder) / NAME, Path(folder) / ARCHIVE
+    with FileLock(path.with_suffix(".lock")):
+        text = "".join(json.dumps(record, allow_nan=False) + "\n" for record in read(folder))
+        files.write(archive, gzip.compress(text.encode(), mtime=0))  # the same records, the same bytes
+        path.unlink(missing_ok=True)
 
 
 def append(folder: Path, records: Iterable[Record]) -> None:
