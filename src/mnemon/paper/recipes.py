@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from mnemon import files
 from mnemon.errors import MnemonError
+from mnemon.report.names import UPPER_BOUNDS
 
 PATH = Path(__file__).with_name("recipes.json")
 
@@ -32,8 +33,9 @@ class Cell(NamedTuple):
 def recipe(method: str, loss: str, kind: str, dataset: str) -> dict[str, Any]:
     """Values for some options of the method and its loss; empty where the defaults stand.
 
-    A Smooth stream without a cell takes that of the Split stream. A method without one takes ER's η with cross-entropy,
-    and what concerns its loss of the hybrid's cell with a loss that is a part of the hybrid's.
+    A Smooth stream without a cell takes that of the Split stream. A method without one takes ER's η with cross-entropy (but
+    not the i.i.d. bounds, which learn from no stream), and what concerns its loss of the hybrid's cell with a loss that is
+    a part of the hybrid's.
     """
     return _found(method, loss, kind, dataset).values
 
@@ -45,7 +47,7 @@ def source(method: str, loss: str, kind: str, dataset: str) -> str:
 
 def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
     whose: list[tuple[str, str, set[str] | None]] = [(method, loss, None)]  # whose cell, and what of it (None: all)
-    if loss == "ce":
+    if loss == "ce" and method not in UPPER_BOUNDS:
         whose.append(("er", "ce", None))
     if loss in OF_HYBRID:
         whose.append(("hybrid", "hybrid", OF_HYBRID[loss]))
