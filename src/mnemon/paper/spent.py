@@ -60,7 +60,7 @@ def _on_gpu(mine: list[Record]) -> str:
     if shared:
         took = _minutes(sum(_own(record) / record["at_once"] for record in shared))
         parts.append(
-            f"{names.plural(len(shared), 'run')} that shared the device took {took} of it, each run’s seconds of training and "
+            f"{names.plural(len(shared), 'run')} that shared the device took {took} of it, each run's seconds of training and "
             "testing divided by the most runs that were under way beside it, itself included"
         )
     if rest:
