@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ import torch
 from PIL import Image
 from scipy import stats
 
+from cell_records import fifteen, made, put, row, source
 from mnemon import cli, data
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.progress import Progress
-from mnemon.experiments.spec import Spec
 from mnemon.paper import (
     cells,
     claims,
@@ -35,64 +34,6 @@ from mnemon.paper.cells import Cell, Library
 from mnemon.report.against import against
 
 ROOT = Path(__file__).parents[1]
-
-
-def row(name, table=1):
-    return next(r for r in cells.rows(table) if r.name == name)
-
-
-def made(cell, seed=0, value=50.0, lost=20.0, **change):
-    """A record as the run behind a cell would write it."""
-    spec = cell.spec(seed)
-    name = protocol.parse(spec.stream)
-    tasks = 1 if name.kind == "smooth" else int(numbers.SPLIT_STREAMS[cell.stream, "tasks"])
-    bound = cell.row.method in cells.BOUNDS
-    matrix = [[value] * tasks]
-    if not bound and tasks > 1:
-        matrix = [[value + lost * (k < tasks - 1) if j <= k else None for j in range(tasks)] for k in range(tasks)]
-    record = {
-        "method": spec.method,
-        "stream": spec.stream,
-        "seed": seed,
-        "loss": spec.loss,
-        "classifier": cell.row.classifier,
-        "split": "test",
-        "order": "natural",
-        "options": spec.choice().options(),
-        "average_accuracy": value,
-        "average_forgetting": None if bound or tasks == 1 else lost,
-        "accuracy_matrix": matrix,
-        "protocol": {"backbone": "MLP" if name.rules.backbone == "mlp" else "ReducedResNet18"},
-        "seconds": {"train": 2.0, "evaluate": 1.0},
-        "device": "cpu",
-        "data": {"checksum": "0" * 64},
-        "versions": {},
-    } | change
-    return {"run": named(record)} | record
-
-
-def named(r):
-    """The name of the run behind a record, also of one with an option nobody knows."""
-    choice = SimpleNamespace(objective=SimpleNamespace(name=r["loss"]), options=lambda: r["options"])
-    usual = "MLP" if protocol.parse(r["stream"]).rules.backbone == "mlp" else "ReducedResNet18"
-    backbone = None if r["protocol"]["backbone"] == usual else r["protocol"]["backbone"]
-    spec = Spec(r["method"], r["stream"], r["seed"], split=r["split"], order=r["order"], backbone=backbone)
-    return spec.key(choice, r["stream"], r["data"]["checksum"], records.computed(r))
-
-
-def fifteen(cell, mean=50.0, **change):
-    """Fifteen records whose mean is `mean`."""
-    return [made(cell, seed, mean + (seed - 7) / 10, **change) for seed in range(15)]
-
-
-def put(folder, found):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in found))
-    return folder
-
-
-def source(found, out=Path("nowhere"), lines=()):
-    return evidence.Source(out, Library(found), Library([]), lines)
 
 
 def mnemon(*words, code=0, capsys):
@@ -395,8 +336,8 @@ def everything(folder):
 
 def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
     work = reproduce.Work(["all"], everything(tmp_path / "a"))
-    said = [line for target in reproduce.FIGURES for line in work._draw(target, work.source())]
-    assert len(said) == len(figures.FIGURES) == 6
+    said = [line for target in (*reproduce.FIGURES, "ranking") for line in work._draw(target, work.source())]
+    assert len(said) == len(figures.FIGURES) == 7
     assert not [line for line in said if "not drawn" in line]
     for name in figures.FIGURES:
         picture = Image.open(tmp_path / f"a/figures/{name}.png")
@@ -494,8 +435,8 @@ def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
     words = ("reproduce", "all", "--records-only", "--out", str(tmp_path), "--fill", str(page))
     out, _ = mnemon(*words, capsys=capsys)
     assert "table1: 1 of the paper's 69 cells were run: 1 overlap, 0 at least 98.5 %, 0 off; " in out
-    assert len(list(tmp_path.glob("tables/*.md"))) == 9  # the seven, the claims, the sensitivity
-    assert len(list(tmp_path.glob("tables/*.tex"))) == 8
+    assert len(list(tmp_path.glob("tables/*.md"))) == 10  # the seven, the claims, the ranking, the sensitivity
+    assert len(list(tmp_path.glob("tables/*.tex"))) == 9
     assert (
         "| ER | 82.34 ± 2.48 | **85.00 ± 0.25**" not in (tmp_path / "tables/table1.md").read_text()
     )  # nothing to beat
@@ -603,11 +544,13 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     if not (results / "records.jsonl.gz").exists():
         pytest.skip("the records are in the repository, not in the package")
     found = evidence.source(results)
-    for path in (ROOT / "README.md", ROOT / "docs/reproduction.md"):
+    for path in (
+        ROOT / name for name in ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
+    ):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
         assert documents.filled(text, reproduce.writer(path, found)) == text, path
-    for name in (*reproduce.TABLES, "claims"):
+    for name in (*reproduce.TABLES, "claims", "ranking"):
         table = reproduce.block(name, found)
         assert (results / f"tables/{name}.md").read_text(encoding="utf-8").endswith(render.markdown(table)), name
         assert (results / f"tables/{name}.tex").read_text(encoding="utf-8") == render.latex(table), name

@@ -304,7 +304,11 @@ def reproduce(
     targets: Positional[
         Annotated[
             tuple[str, ...],
-            arg(help="table1 … table7, fig1 … fig5, sensitivity, or all", metavar="TARGET …", help_behavior_hint=""),
+            arg(
+                help="table1 … table7, fig1 … fig5, ranking, sensitivity, or all",
+                metavar="TARGET …",
+                help_behavior_hint="",
+            ),
         ]
     ],
     out: Annotated[Path, arg(help="folder of the records; tables/ and figures/ are written there")] = Path("results"),
@@ -324,7 +328,8 @@ def reproduce(
         tuple[Path, ...],
         arg(
             help="documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
-            "(NAME: table1 … table7, claims, figures, sensitivity, searches, split-mnist …)",
+            "(NAME: table1 … table7, claims, figures, ranking, ranking-figure, device-time, sensitivity, searches, "
+            "split-mnist …)",
             metavar="FILE …",
             help_behavior_hint="",
         ),

@@ -34,6 +34,14 @@ def pictures(folder: Path, captions: dict[str, str], beside: Path) -> str:
     return "\n".join(shown)
 
 
+def picture(folder: Path, name: str, caption: str, beside: Path) -> str:
+    """One figure as a document in `beside` shows it, or that it is not there."""
+    if not (folder / f"{name}.png").exists():
+        return "Not drawn: what it needs is not measured yet.\n"
+    place = Path(os.path.relpath(folder, beside)).as_posix()
+    return f"![{caption}]({place}/{name}.png)\n\n*{caption}*\n"
+
+
 def names(path: Path) -> list[str]:
     """What the marked places of a file ask for."""
     text = _read(path)

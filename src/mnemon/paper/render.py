@@ -16,6 +16,7 @@ LATEX = {
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "✗": r"$\neq$",
+    "≈": r"$\simeq$",
     "†": r"$^\dagger$",
     "*": r"$^\ast$",
     "γ": r"$\gamma$",

@@ -26,9 +26,11 @@ from mnemon.paper import (
     evidence,
     figures,
     measured,
+    ranking,
     render,
     searches,
     sensitivity,
+    spent,
     tables,
     times,
 )
@@ -38,10 +40,13 @@ from mnemon.report import names
 
 TABLES = tuple(f"table{number}" for number in range(1, 8))
 FIGURES = tuple(f"fig{number}" for number in range(1, 6))
-TARGETS = (*TABLES, *FIGURES, "sensitivity", "all")
+TARGETS = (*TABLES, *FIGURES, "ranking", "sensitivity", "all")
 FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come before the others
 STREAMS = tuple(dict.fromkeys((*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS, *sensitivity.STREAMS)))
-BLOCKS = (*TABLES, "claims", "figures", "sensitivity", "searches", *cells.SPLIT_STREAMS)  # what a document can ask for
+BLOCKS = (  # what a document can ask for
+    *TABLES, "claims", "figures", "ranking", "ranking-figure", "device-time", "sensitivity", "searches",
+    *cells.SPLIT_STREAMS,
+)  # fmt: skip
 
 
 @dataclass
@@ -111,6 +116,8 @@ class Work:
             return self._studies(target, source)
         if target in ("table1", "table2", "table3", "table4"):
             return self._cells(target, cells.cells(int(target[-1]), self.methods, self.streams), source)
+        if target == "ranking":
+            return self._ranking(target, source, device)
         if target in ("table5", "table6"):
             return self._streams(target)
         if target == "table7":
@@ -178,6 +185,14 @@ class Work:
         plan.timed = [pair for pair in wanted if pair not in known]
         return plan
 
+    def _ranking(self, target: str, source: Source, device: str) -> Plan:
+        """The methods of Tables 1 and 4 on the streams that have a dataset, and their times."""
+        every = [cell for number in (1, 4) for cell in cells.cells(number, self.methods, self.streams)]
+        wanted = [cell for cell in every if cell.row.method not in cells.BOUNDS]
+        plan = self._cells(target, wanted, source)
+        plan.timed = self._times(target, source, device).timed
+        return plan
+
     # --- making what is missing
 
     def make(
@@ -198,7 +213,7 @@ class Work:
         if again:
             _tolerant(lambda: run_all(again, self.out / evidence.AGAIN, device=device, progress=progress), say)
         with Engine(where).in_use():
-            for method, stream in (pair for plan in plans for pair in plan.timed):
+            for method, stream in dict.fromkeys(pair for plan in plans for pair in plan.timed):
                 setting = times.Setting(
                     stream,
                     times.SHAPES[stream],
@@ -219,6 +234,8 @@ class Work:
                 said.append(self._write_studies(source))
             elif target in TABLES:
                 said.append(self._write_table(block(target, source), self._verdicts(target, source)))
+            elif target == "ranking":
+                said += [self._write_table(block(target, source), ""), *self._draw(target, source)]
             else:
                 said += self._draw(target, source)
         if set(TABLES) <= set(self.targets):
@@ -269,11 +286,13 @@ class Work:
 
 
 def block(name: str, source: Source) -> tables.Table:
-    """A table by the name it has in a document: table1 … table7, claims, or a Split stream."""
+    """A table by the name it has in a document: table1 … table7, claims, ranking, or a Split stream."""
     if name in TABLES:
         return tables.table(int(name[-1]), source.library, measured.read(source.out, measured.STREAMS))
     if name == "claims":
         return claims.check(source)
+    if name == "ranking":
+        return ranking.table(source)
     if name in cells.SPLIT_STREAMS:
         return tables.one_stream(name, source.library)
     raise unknown("table", name, BLOCKS)
@@ -285,6 +304,10 @@ def writer(path: Path, source: Source) -> documents.Block:
     def written(name: str) -> str:
         if name == "figures":
             return documents.pictures(source.out / "figures", figures.CAPTIONS, path.parent)
+        if name == "ranking-figure":
+            return documents.picture(source.out / "figures", "ranking", figures.RANKING, path.parent)
+        if name == "device-time":
+            return spent.sentence(source)
         if name == "sensitivity":
             return sensitivity.markdown(source.library)
         if name == "searches":

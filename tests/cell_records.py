@@ -1,0 +1,70 @@
+"""Records as the runs behind the paper's cells would write them, for tests of tables, figures and claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+from mnemon.experiments import protocol, records
+from mnemon.experiments.spec import Spec
+from mnemon.paper import cells, evidence, numbers
+from mnemon.paper.cells import Library
+
+
+def row(name, table=1):
+    return next(r for r in cells.rows(table) if r.name == name)
+
+
+def made(cell, seed=0, value=50.0, lost=20.0, **change):
+    """A record as the run behind a cell would write it."""
+    spec = cell.spec(seed)
+    name = protocol.parse(spec.stream)
+    tasks = 1 if name.kind == "smooth" else int(numbers.SPLIT_STREAMS[cell.stream, "tasks"])
+    bound = cell.row.method in cells.BOUNDS
+    matrix = [[value] * tasks]
+    if not bound and tasks > 1:
+        matrix = [[value + lost * (k < tasks - 1) if j <= k else None for j in range(tasks)] for k in range(tasks)]
+    record = {
+        "method": spec.method,
+        "stream": spec.stream,
+        "seed": seed,
+        "loss": spec.loss,
+        "classifier": cell.row.classifier,
+        "split": "test",
+        "order": "natural",
+        "options": spec.choice().options(),
+        "average_accuracy": value,
+        "average_forgetting": None if bound or tasks == 1 else lost,
+        "accuracy_matrix": matrix,
+        "protocol": {"backbone": "MLP" if name.rules.backbone == "mlp" else "ReducedResNet18"},
+        "seconds": {"train": 2.0, "evaluate": 1.0},
+        "device": "cpu",
+        "data": {"checksum": "0" * 64},
+        "versions": {},
+    } | change
+    return {"run": named(record)} | record
+
+
+def named(r):
+    """The name of the run behind a record, also of one with an option nobody knows."""
+    choice = SimpleNamespace(objective=SimpleNamespace(name=r["loss"]), options=lambda: r["options"])
+    usual = "MLP" if protocol.parse(r["stream"]).rules.backbone == "mlp" else "ReducedResNet18"
+    backbone = None if r["protocol"]["backbone"] == usual else r["protocol"]["backbone"]
+    spec = Spec(r["method"], r["stream"], r["seed"], split=r["split"], order=r["order"], backbone=backbone)
+    return spec.key(choice, r["stream"], r["data"]["checksum"], records.computed(r))
+
+
+def fifteen(cell, mean=50.0, **change):
+    """Fifteen records whose mean is `mean`."""
+    return [made(cell, seed, mean + (seed - 7) / 10, **change) for seed in range(15)]
+
+
+def put(folder, found):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in found))
+    return folder
+
+
+def source(found, out=Path("nowhere"), lines=()):
+    return evidence.Source(out, Library(found), Library([]), lines)
