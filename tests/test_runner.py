@@ -359,17 +359,12 @@ def test_launched_runs_are_the_runs_alone(tmp_path, request):
         assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "together" / name).read_bytes()
 
 
-def test_launched_runs_stop_and_go_on(tmp_path, request):
-    """Signals come at many moments: while steps or an evaluation are on their way too."""
-    specs = [spec(s, "er") for s in range(4)]
-    alone = runner.run_all(specs, tmp_path / "alone")
-    request.getfixturevalue("paced")
-    turns, stopped = 0, 0
+def stopped_often(specs, out, *, every, jobs):
+    """The records of runs that get a signal at every so-many-th turn and are started again, and how often that was."""
+    turns, stopped = itertools.count(1), 0
 
     def go_on(self, show, stop, original=Lane.go_on):
-        nonlocal turns
-        turns += 1
-        if turns % 23 == 0:
+        if next(turns) % every == 0:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, show, stop)
 
@@ -377,11 +372,17 @@ def test_launched_runs_stop_and_go_on(tmp_path, request):
         patch.setattr(Lane, "go_on", go_on)
         while True:
             try:
-                found = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1, checkpoint_every=0.01)
+                return runner.run_all(specs, out, jobs=jobs, processes=1, checkpoint_every=0.01), stopped
             except Stopped:
                 stopped += 1
-            else:
-                break
+
+
+def test_launched_runs_stop_and_go_on(tmp_path, request):
+    """Signals come at many moments: while steps or an evaluation are on their way too."""
+    specs = [spec(s, "er") for s in range(4)]
+    alone = runner.run_all(specs, tmp_path / "alone")
+    request.getfixturevalue("paced")
+    found, stopped = stopped_often(specs, tmp_path / "together", every=23, jobs=3)
     assert stopped > 5
     assert [result(r) for r in found] == [result(r) for r in alone]
 
@@ -402,24 +403,8 @@ def test_stacked_runs_are_the_runs_alone(tmp_path, request):
 
 def test_stacked_runs_stop_and_go_on(tmp_path, stacked):
     """Signals come at many moments; what was saved at different steps goes on as more than one stack."""
-    specs, turns, stopped = [spec(s, "er") for s in range(4)], 0, 0
-
-    def go_on(self, show, stop, original=Lane.go_on):
-        nonlocal turns
-        turns += 1
-        if turns % 13 == 0:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, show, stop)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lane, "go_on", go_on)
-        while True:
-            try:
-                found = runner.run_all(specs, tmp_path / "often", jobs=4, processes=1, checkpoint_every=0.01)
-            except Stopped:
-                stopped += 1
-            else:
-                break
+    specs = [spec(s, "er") for s in range(4)]
+    found, stopped = stopped_often(specs, tmp_path / "often", every=13, jobs=4)
     assert stopped > 3
     once = runner.run_all(specs, tmp_path / "once", jobs=4, processes=1)
     for one, other in zip(found, once, strict=True):

@@ -53,7 +53,7 @@ class Captured:
         self.graphs: dict[tuple[int, int], Graph] = {}  # by phase and batch size
         self.warm: dict[tuple[int, int], int] = {}  # steps made without a graph
         self.capacity = self.learners[0].net.capacity
-        self.seats = [Seat(self, row) for row in range(len(learners))]
+        self.seats = [Seat(self) for _ in learners]
         self.here = set(self.seats)
         self.given: dict[Seat, NDArray[np.int64]] = {}  # the next batches, until all have said theirs
         self.coming: Iterator[None] = iter(())
@@ -189,8 +189,8 @@ class Seat:
     """A learner's place: it learns as `Learner.learn` does, without waiting: `begin`, then `push` until it says no more, and
     `wait` for the end."""
 
-    def __init__(self, captured: Captured, row: int) -> None:
-        self.captured, self.row = captured, row
+    def __init__(self, captured: Captured) -> None:
+        self.captured = captured
 
     def begin(self, rows: NDArray[np.int64]) -> None:
         """The batches rows [S, b] are next; as many as for the others."""

@@ -51,7 +51,7 @@ class Tiles(NamedTuple):
     stages: int = 3
 
 
-def forward_tiles(pixels: int, channels: int) -> Tiles:
+def forward_tiles(channels: int) -> Tiles:
     """Pixels × output channels; the tiles are the fastest of some tried on an H200 with 15 runs of 20 images."""
     if channels > 80:
         return Tiles(64, 64, 32, 4, 4)
@@ -60,7 +60,7 @@ def forward_tiles(pixels: int, channels: int) -> Tiles:
     return Tiles(256 if channels > 64 else 128, 32 if channels > 16 else 16, 32)
 
 
-def backward_tiles(pixels: int, channels: int) -> Tiles:
+def backward_tiles(channels: int) -> Tiles:
     """Pixels × input channels. Two warps: with four the compiler takes wgmma, which wants the weights turned first."""
     wide = channels > 80 or 32 < channels <= 64
     return Tiles(64, 64 if wide else 32 if channels > 16 else 16, 32, 2)
@@ -191,7 +191,7 @@ def convolve(
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
     pixels = n * ho * wo
-    t = tiles or forward_tiles(pixels, outputs)
+    t = tiles or forward_tiles(outputs)
     count = triton.cdiv(pixels, t.rows)
     y = room((runs, n, ho, wo, outputs), numbers.storage, x.device)
     stats = room((runs, count if statistics else 0, 2, outputs), torch.float32, x.device)
@@ -577,7 +577,7 @@ def input_gradient(
     runs, outputs, _, _, inputs = w.shape
     n, h, width = dy.shape[1], dy.shape[2] - 2, dy.shape[3] - 2
     pixels = n * h * width
-    t = tiles or backward_tiles(pixels, inputs)
+    t = tiles or backward_tiles(inputs)
     count = triton.cdiv(pixels, t.rows)
     dx = room((runs, n, h, width, inputs), torch.float32 if gate is None else numbers.storage, dy.device)
     sums = room((runs, 0 if gate is None else count, 3, inputs), torch.float32, dy.device)
@@ -598,7 +598,7 @@ def strided_gradient(
     runs, outputs, _, _, inputs = w.shape
     n = dy.shape[1]
     most = n * ((h + 1) // 2) * ((width + 1) // 2)
-    t = tiles or backward_tiles(most, inputs)
+    t = tiles or backward_tiles(inputs)
     count = 4 * triton.cdiv(most, t.rows)
     dx = room((runs, n, h, width, inputs), numbers.storage, dy.device)
     sums = room((runs, count, 3, inputs), torch.float32, dy.device)

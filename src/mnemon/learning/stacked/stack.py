@@ -29,11 +29,9 @@ class Stack:
     """R learners whose tensors are rows of `tensors` [R, …]; what each of them saves and evaluates is its own row."""
 
     def __init__(self, learners: list[Learner]) -> None:
-        if len({_kind(holder) for holders in _holders(learners).values() for holder in holders}) > len(
-            _holders(learners)
-        ):
+        hold = _holders(learners)
+        if any(len({_kind(holder) for holder in holders}) > 1 for holders in hold.values()):
             raise ValueError("only learners of one kind can be stacked.")
-        self.learners = learners
         each = [_changing(learner) for learner in learners]
         self.tensors = {name: _stacked([tensors[name] for tensors in each]) for name in each[0]}
         for row, tensors in enumerate(each):
@@ -41,7 +39,7 @@ class Stack:
                 tensor.data = self.tensors[name][row]
         for name in learners[0].names:
             self.tensors[f"net.{name}"].requires_grad_()
-        for what, holders in _holders(learners).items():
+        for what, holders in hold.items():
             self.tensors |= {f"{what}.{name}": values for name, values in _different(holders, learners[0]).items()}
         self.shadow = Shadow(learners[0])
 
