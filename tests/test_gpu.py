@@ -99,7 +99,8 @@ def test_a_stack_learns_what_each_would_alone(task, method):
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("method", ["er", "hybrid", "cope"])
 def test_every_precision_learns(task, method, stacked, precision):
-    """The features after some steps are those of the float32 run, to some per cent."""
+    """The features after a few steps are those of the float32 run, to some per cent (after forty, rounding has grown
+    to half of them, as it does between any two correct computations)."""
     features = []
     for name in ("fp32", precision):
         with Engine(torch.device("cuda"), name).in_use():
@@ -108,12 +109,12 @@ def test_every_precision_learns(task, method, stacked, precision):
             ]
             if stacked:
                 stack(runs)
-            learned(runs, 40)
+            learned(runs, 3)
             run = runs[0]
             with run.learner.evaluating():
                 features.append(run.learner.net(run.learner.normalise(task.x[:200])).features)
     apart = (features[0] - features[1]).norm() / features[0].norm()
-    assert apart < 0.25
+    assert apart < 0.1
 
 
 def test_a_folder_of_runs_side_by_side_is_the_runs_alone(tmp_path):
