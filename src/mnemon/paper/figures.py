@@ -211,7 +211,8 @@ def _times(ax: Any, values: dict[str, float], usual: str, label: str) -> None:
     ax.barh(range(len(values)), list(values.values()), 0.7, color=[COLOURS[0 if "hybrid" in n else 8] for n in values])
     for place, value in enumerate(values.values()):
         ratio = f"  ({value / values[usual]:.2f} ×)" if usual in values else ""
-        ax.annotate(f"{value:.2f}{ratio}", (value, place), (3, 0), textcoords="offset points", va="center", size=7.5)
+        shown = f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+        ax.annotate(f"{shown}{ratio}", (value, place), (3, 0), textcoords="offset points", va="center", size=7.5)
     ax.set_yticks(range(len(values)), list(values))
     ax.set(xlabel=f"{label}\n(in brackets: times {usual})", xlim=(0, max(values.values(), default=1) * 1.45))
     ax.invert_yaxis()
