@@ -274,6 +274,8 @@ def test_the_advice_of_the_page_is_what_the_records_say():
     assert all(mean("ER + NCM", stream) > mean("ER", stream) for stream in here)
     assert all(mean("ER + NCM", stream) > mean(HYBRID, stream) for stream in here if stream != "split-cifar10")
     softmax = [way for way in ranking.rows() if way.classifier == "softmax"]
-    known_means = {(w.name, s): sum(v) / len(v) for s in here for w in softmax if (v := ranking.found(known, w, s).values)}
+    known_means = {
+        (w.name, s): sum(v) / len(v) for s in here for w in softmax if (v := ranking.found(known, w, s).values)
+    }
     above = [(name, stream) for (name, stream), value in known_means.items() if value > mean(HYBRID, stream)]
     assert above == [("ER-ACE", TEN)]
