@@ -11,6 +11,8 @@ import torch
 from torch.func import functional_call, stack_module_state
 
 from mnemon.learning.backbones import ReducedResNet18
+from mnemon.learning.build import choose
+from mnemon.learning.learner import Inputs, Learner
 
 HERE = "MNEMON_TEST_INTERPRETED"  # set in the process that runs the interpreter
 interpreted = pytest.mark.skipif(HERE not in os.environ, reason="runs in a process of its own, see test_in_interpreter")
@@ -158,3 +160,28 @@ def test_one_network_without_vmap_and_without_gradient(networks, x):
     assert close(mine, expected, 2e-5)
     with torch.no_grad():
         assert not resnet.blocks(net, x[0], False, "fp32").requires_grad
+
+
+@interpreted
+def test_gradients_of_batches_as_each_learner_alone(networks, x):
+    """GSS: a stack for a while of as many networks as there are batches, each with the weights of its run."""
+    from mnemon.learning.stacked.stack import Convolutions, Stack
+
+    choice = choose("gss", given={"memory_size": 4})
+    learners = [Learner(choice.method, choice.objective, Inputs((3, SIDE, SIDE)), backbone=net) for net in networks]
+    for learner in learners:
+        learner.seen[:3] = True
+    batches = torch.cat([x, -x], 1).unflatten(1, (2, IMAGES))  # two for each run
+    y = torch.tensor([[[0, 1], [2, 2]], [[1, 2], [0, 2]]])
+    alone = [learner.batch_gradients(*mine) for learner, *mine in zip(learners, batches, y, strict=True)]
+    stack = Stack(learners)
+    stack.shadow.net.backbone = Convolutions.of(stack.shadow.net.backbone, bf16=False)
+    stack.shadow.net.backbone.precision = "fp32"
+
+    def gradients(tensors, x, y):
+        stack.shadow.tensors = tensors
+        return tuple(stack.shadow.batch_gradients(x, y))
+
+    together = torch.vmap(gradients)(stack.tensors, batches, y)
+    for name, mine, theirs in zip(learners[0].names, together, zip(*alone, strict=True), strict=True):
+        assert close(mine, torch.stack(theirs), 2e-5), name

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 
 from mnemon import draws
 from mnemon.errors import Diverged, MnemonError
@@ -235,7 +235,7 @@ class Learner:
         """A loss with its gradient."""
         return Pass(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
 
-    # --- the three places where it matters whether a learner is one of a stack (stacked/stack.py)
+    # --- the four places where it matters whether a learner is one of a stack (stacked/stack.py)
 
     def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """∂loss/∂at. None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
@@ -249,6 +249,18 @@ class Learner:
         """The SGD step θ ← θ − η g."""
         if self.parameters:
             torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-self.method.lr)
+
+    def batch_gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        """∇ of the mean loss of each of n batches, with BatchNorm's running statistics; x [n, m, …], y [n, m] → [n, size of
+        the parameter] for each parameter."""
+
+        def loss(parameters: Parameters, x: Tensor, y: Tensor) -> Tensor:
+            out = functional_call(self.net, dict(zip(self.names, parameters, strict=True)), (x,))
+            return self.objective.per_sample(out, y, self.seen).mean()
+
+        with self.evaluating():
+            each = vmap(grad(loss), in_dims=(None, 0, 0))(self.parameters, x, y)
+        return [g.flatten(1) for g in each]
 
     def parameter_count(self) -> int:
         """Trained numbers; of the class rows, those of the classes seen."""

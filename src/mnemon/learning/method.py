@@ -86,7 +86,6 @@ class Method:
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
-    per_sample: ClassVar[bool] = False  # True: takes gradients sample by sample, with torch.func
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)

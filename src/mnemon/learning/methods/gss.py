@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
 
 from mnemon import draws as random
 from mnemon.learning.memory import Column, free_slots, row_keys
@@ -38,7 +37,6 @@ class GSS(Method):
     row_tables: ClassVar[int] = 1
     memory_rule: ClassVar[str] = "gradient diversity"
     needs_sample_loss: ClassVar[bool] = True
-    per_sample: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"score": Column(0.0)}
 
     references: int = option(10, "GSS: gradients of memory batches a sample is compared with, n", least=1, most=1000)
@@ -70,8 +68,8 @@ class GSS(Method):
             memory.write(draws["write"], x, y, score=torch.full_like(done.loss, FIRST_SCORE).expand(len(y)))
             return
         reference = learner.replay(rows.flatten())
-        g = gradients(learner, learner.normalise(x)[:, None], y[:, None])  # of each sample
-        G = gradients(learner, reference.x.reshape(*rows.shape, *x.shape[1:]), reference.y.reshape(rows.shape))
+        g = learner.batch_gradients(learner.normalise(x)[:, None], y[:, None])  # of each sample
+        G = learner.batch_gradients(reference.x.reshape(*rows.shape, *x.shape[1:]), reference.y.reshape(rows.shape))
         dots = torch.stack([a @ b.T for a, b in zip(g, G, strict=True)]).sum(0)  # g_i · G_k [b, n]
         score = (dots / (lengths(g)[:, None] * lengths(G)).clamp(min=1e-30)).amax(1)  # s_i [b]
         if "write" in draws:  # there is room
@@ -86,18 +84,6 @@ class GSS(Method):
         diverse = dots.mean(0).amax() < 0
         taken = diverse & (draws["accept"][:pairs] * (old + new) < old)
         memory.write(torch.where(taken, slots, memory.size), x[:pairs], y[:pairs], score=score[:pairs])
-
-
-def gradients(learner: Learner, x: Tensor, y: Tensor) -> list[Tensor]:
-    """∇ of the mean loss of each of n batches; x [n, m, …], y [n, m] → [n, size of the parameter] for each parameter."""
-
-    def loss(parameters: tuple[Tensor, ...], x: Tensor, y: Tensor) -> Tensor:
-        out = functional_call(learner.net, dict(zip(learner.names, parameters, strict=True)), (x,))
-        return learner.objective.per_sample(out, y, learner.seen).mean()
-
-    with learner.evaluating():
-        each = vmap(grad(loss), in_dims=(None, 0, 0))(learner.parameters, x, y)
-    return [g.flatten(1) for g in each]
 
 
 def lengths(g: list[Tensor]) -> Tensor:

@@ -15,12 +15,12 @@ from mnemon.learning.learner import Learner
 
 def can_stack(learner: Learner) -> bool:
     """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
-    triton (PyTorch brings it along with CUDA) and are differentiated by autograd; other modules are not known."""
+    triton (PyTorch brings it along with CUDA); other modules are not known."""
     try:
         import mnemon.learning.stacked.stack  # noqa: F401
     except ImportError:  # a torch whose inside is another: runs go side by side
         return False
     body = learner.net.backbone
     if type(body) is ReducedResNet18:  # a subclass may pass its input another way
-        return learner.device.type == "cuda" and find_spec("triton") is not None and not learner.method.per_sample
+        return learner.device.type == "cuda" and find_spec("triton") is not None
     return isinstance(body, MLP | nn.Flatten) and not learner.net.bf16

@@ -64,15 +64,14 @@ class Shadow(Learner):
 
     def step_with(self, tensors: Tensors, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
         """`Learner.step` with these tensors, which are written to."""
-        self.seen, memory = tensors["seen"], self.memory
+        self.tensors, self.seen, memory = tensors, tensors["seen"], self.memory
         memory.x, memory.y = tensors["memory.x"], tensors["memory.y"]
         memory.extra = {name: tensors[f"memory.{name}"] for name in memory.columns}
         self.method, self.objective = (
-            _with(holder, {name.partition(".")[2]: t for name, t in tensors.items() if name.startswith(f"{what}.")})
-            for what, holder in zip(("method", "objective"), self.own, strict=True)
+            _with(holder, _of(what, tensors)) for what, holder in zip(("method", "objective"), self.own, strict=True)
         )
         self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
-        of_net = {name: tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        of_net = {f"net.{name}": tensor for name, tensor in _of("net", tensors).items()}
         loss: Tensor = functional_call(self.whole, of_net, (self, x, y, draws))
         return loss
 
@@ -104,6 +103,23 @@ class Shadow(Learner):
                 else:
                     by = [g * each.reshape(-1, *[1] * (g.ndim - 1)) for g in by]
                     torch._foreach_sub_(moved, by)
+
+    def batch_gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        """Each batch gets a copy of its run's network, and all of these, R·n, make one stack for as long as it takes."""
+        n, level = y.shape[0], maybe_get_level(x)
+        wanted = {
+            name: t for name, t in self.tensors.items() if name == "seen" or name.startswith(("net.", "objective."))
+        }
+        copies = {name: _repeated(_below(t), n) for name, t in wanted.items()}
+        batches = [_below(t).flatten(0, 1) for t in (x, y)]  # [R·n, m, …]
+        with self.evaluating(), temporarily_pop_interpreter_stack(), torch.enable_grad():
+            at = [copies[f"net.{name}"].requires_grad_() for name in self.names]
+            found = torch.autograd.grad(torch.vmap(self._mean_loss)(copies, *batches).sum(), at)
+        return [_add_batch_dim(g.reshape(-1, n, g[0].numel()), 0, level) for g in found]
+
+    def _mean_loss(self, tensors: Tensors, x: Tensor, y: Tensor) -> Tensor:
+        out = functional_call(self.net, _of("net", tensors), (x,))
+        return _with(self.own[1], _of("objective", tensors)).per_sample(out, y, tensors["seen"]).mean()  # type: ignore[no-any-return]
 
 
 class Convolutions(ReducedResNet18):
@@ -174,6 +190,11 @@ def _different(holders: list[Any], learner: Learner) -> Tensors:
     return found
 
 
+def _of(what: str, tensors: Tensors) -> Tensors:
+    """Those of the network, the method or the loss, by the names they have there."""
+    return {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{what}.")}
+
+
 def _with(holder: Any, values: Tensors) -> Any:
     """A copy of a method or a loss with these hyper-parameters."""
     made = copy.copy(holder)
@@ -187,6 +208,13 @@ def _stacked(rows: list[Tensor]) -> Tensor:
     if isinstance(rows[0], nn.Parameter) and rows[0].ndim == 4:
         return torch.stack([row.detach().permute(0, 2, 3, 1) for row in rows]).permute(0, 1, 4, 2, 3)
     return torch.stack([row.detach() for row in rows])
+
+
+def _repeated(rows: Tensor, n: int) -> Tensor:
+    """[R, …] → [R·n, …], each row n times; the weights of convolutions stay as `_stacked` has laid them out."""
+    last = rows.movedim(2, -1) if rows.ndim == 5 else rows
+    made = last.detach()[:, None].expand(-1, n, *last.shape[1:]).flatten(0, 1)
+    return made.movedim(-1, 2) if rows.ndim == 5 else made
 
 
 def _below(x: Tensor) -> Tensor:
