@@ -14,6 +14,8 @@ from mnemon.report.groups import Section
 from mnemon.report.svg import Pen
 from mnemon.streams.smooth import class_weights
 
+POINTS = 24  # of a curve, and fewer than twice as many
+
 
 def probability(section: Section, pen: Pen) -> Exhibit:
     """This kind of stream beside the other one, over the same classes and as long."""
@@ -91,8 +93,9 @@ def _smooth(pen: Pen, labels: Sequence[Any], length: int, spread: float) -> str:
     time = np.linspace(length / coarse, length, coarse)
     shares = []
     for c in range(classes):
-        there = weights[:, c] > 1e-3
-        shares.append(Share(time[there], weights[there, c]))
+        there = np.flatnonzero(weights[:, c] > 1e-3)
+        drawn = there[:: max(1, len(there) // POINTS)]
+        shares.append(Share(time[drawn], weights[drawn, c]))
     captions = []
     written = [names.text(label) for label in labels]
     if _fit(written):

@@ -160,7 +160,8 @@ def probability(
             # Neighbours take turns, so that where one class gives way to the next can be seen.
             colour = ink(0) if number % 2 == 0 else TEXT
             few = len(classes) <= LABELLED
-            ax.fill_between(share.time, share.probability, color=colour, alpha=0.16 if few else 0.07, linewidth=0)
+            time, height = share.time[[0, *range(len(share.time)), -1]], [0, *share.probability, 0]  # down to the axis
+            ax.fill(time, height, color=colour, alpha=0.16 if few else 0.07, linewidth=0)
             ax.plot(share.time, share.probability, color=colour, linewidth=0.9 if few else 0.5)
         for place, text in captions:
             ax.annotate(

@@ -87,6 +87,9 @@ single run has no interval. Seeds are paired: every method sees the same stream 
 
 
 def _listed(items: Sequence[str]) -> str:
+    """By name, or how many where nobody would read the names: the contents have them all."""
+    if len(items) > 5:
+        return names.plural(len(items), "stream")
     return items[0] if len(items) == 1 else f"{'; '.join(items[:-1])} and {items[-1]}"
 
 
