@@ -255,6 +255,17 @@ def test_many_settings_are_all_in_the_table_and_the_best_in_the_figures(tmp_path
     assert ["".join(h.itertext()) for h in bars.iter("h4")] == ["ER + softmax", "hybrid + NCM (lr 0.5)"]
 
 
+def test_after_a_large_search_the_best_settings_stand_in_front_and_the_others_are_folded(tmp_path):
+    found = [make("hybrid", lr=0.01 * n, gamma=0.1, level=20 + n) for n in range(1, 61)] + [make("er")]
+    _, tree = page(put(tmp_path, found))
+    folded = next(d for d in tree.iter("details") if "more settings" in "".join(d.itertext()))
+    assert "".join(folded.find("summary").itertext()) == "55 more settings"
+    hidden, every = list(folded.iter("tr")), list(tree.iter("tr"))
+    names = ["".join(tr.find("th").itertext()) for tr in every if tr not in hidden][1:]
+    assert names == ["ER + softmax", *(f"hybrid + NCM (lr 0.{n})" for n in (56, 57, 58, 59, 6))]
+    assert len(hidden) == 1 + 55
+
+
 def test_nothing_from_a_record_is_markup(tmp_path):
     evil = "<script>alert(1)</script>"
     labels = [evil, "$a_b$", 'quo"te', "猫", "a&b", "nul\x00l", "fill: #fe0001", "x", "y", "z"]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
+from statistics import fmean
 
 from mnemon import files
 from mnemon.errors import MnemonError
@@ -26,6 +27,8 @@ METRICS = (
     ("anytime_accuracy", "Anytime accuracy", max),
     ("learning_accuracy", "Learning accuracy", max),
 )
+READABLE = 50  # rows of a table
+BEST = 5  # settings of a method, where there are more rows than that
 
 
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
@@ -157,7 +160,8 @@ def _table(section: Section) -> str:
         head += '<th scope="col" class="theirs">Paper: accuracy</th>'
     if with_forgetting:
         head += '<th scope="col" class="theirs">Paper: forgetting</th>'
-    rows = []
+    rows: dict[bool, list[str]] = {True: [], False: []}  # those in front, the others
+    front = _front(groups)
     for group, paper in zip(groups, theirs, strict=True):
         cells = [f'<th scope="row">{_swatch(group.style)}{escape(group.name)}</th>']
         for name, _, _ in metrics:
@@ -181,15 +185,34 @@ def _table(section: Section) -> str:
             )
             cells.append(f'<td class="theirs">{_value(value)}</td>')
         opening = '<tr class="bound">' if _bound(group) else "<tr>"
-        rows.append(f"{opening}{''.join(cells)}</tr>")
-    return f"""<h3 class="first">Results</h3>
-<div class="scroll" role="region" aria-label="Results, {escape(section.title)}" tabindex="0"><table>
-<caption class="aside">Results on {escape(section.title)}, {_split_name(section.split)}</caption>
+        rows[id(group) in front].append(f"{opening}{''.join(cells)}</tr>")
+
+    def table(label: str, rows: list[str]) -> str:
+        return f"""<div class="scroll" role="region" aria-label="{label}, {escape(section.title)}" tabindex="0"><table>
+<caption class="aside">{label} on {escape(section.title)}, {_split_name(section.split)}</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {chr(10).join(rows)}
-</tbody></table></div>
-<p class="note below">{escape(_about(section, with_accuracy))}</p>"""
+</tbody></table></div>"""
+
+    more = names.plural(len(rows[False]), "more setting")
+    others = (
+        f"<details><summary>{more}</summary>{table('Other settings', rows[False])}</details>" if rows[False] else ""
+    )
+    return f"""<h3 class="first">Results</h3>
+{table("Results", rows[True])}
+{others}<p class="note below">{escape(_about(section, with_accuracy))}</p>"""
+
+
+def _front(groups: Sequence[Group]) -> set[int]:
+    """Ids of all groups, where they can be read; else of the best settings of each way to learn and classify, as after a
+    search."""
+    ways: dict[tuple[str, str, str], list[Group]] = {}
+    for group in groups:
+        ways.setdefault(group.way, []).append(group)
+    most = len(groups) if len(groups) <= READABLE else BEST
+    best = [sorted(way, key=lambda g: -fmean(g.values("average_accuracy") or [0.0])) for way in ways.values()]
+    return {id(group) for way in best for group in way[:most]}
 
 
 def _about(section: Section, with_paper: bool) -> str:
