@@ -151,6 +151,20 @@ def test_eval_on_the_same_images_as_each_network_alone(networks, x):
 
 
 @interpreted
+def test_the_gradient_of_images_alone_takes_none_of_weights(networks, x, monkeypatch):
+    """GMED asks for it twice a step."""
+    from mnemon.learning.stacked import kernels
+
+    _, _, dx, _, of = alone(copy.deepcopy(networks), x)
+    monkeypatch.delattr(kernels, "weight_gradient")
+    parameters, buffers = stack_module_state(networks)
+    tensors = {f"net.{name}": t.detach() for name, t in (parameters | buffers).items()}
+    entry, x = Entry(copy.deepcopy(networks[0])), x.clone().requires_grad_()
+    maps = torch.vmap(lambda tensors, x: functional_call(entry, tensors, (x,)))(tensors, x)
+    assert close(torch.autograd.grad((maps * of).sum(), x)[0], dx, 2e-5)
+
+
+@interpreted
 def test_one_network_without_vmap_and_without_gradient(networks, x):
     from mnemon.learning.stacked import resnet
 

@@ -217,8 +217,8 @@ class Learner:
 
     def input_gradient(self, batch: Batch, parameters: Parameters | None = None) -> Tensor:
         """∂L/∂x of the mean loss of a batch [n, …], at other parameters if given."""
-        x = self.variable(batch.x)
-        return self.differentiate(self.sample_losses(Batch(x, batch.y), parameters).mean(), (x,))[0]
+        x, constant = self.variable(batch.x), tuple(p.detach() for p in parameters or self.parameters)
+        return self.differentiate(self.sample_losses(Batch(x, batch.y), constant).mean(), (x,))[0]
 
     def descend(self, batch: Batch, new: int) -> Pass:
         """The objective over a batch whose first `new` samples are new, and its gradient."""

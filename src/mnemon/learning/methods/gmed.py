@@ -14,7 +14,7 @@ from mnemon.learning.methods.mir import MIR
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
-    from mnemon.learning.learner import Learner
+    from mnemon.learning.learner import Learner, Parameters
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class GMEDER(Method):
         rows = draws["replay"]
         if len(rows) == 0:
             return None
-        self.edit(learner, new, rows)
+        self.edit(learner, rows, learner.virtual_step(new))
         return learner.replay(rows)
 
-    def edit(self, learner: Learner, new: Batch, rows: Tensor) -> None:
-        """Edit memory rows in place."""
+    def edit(self, learner: Learner, rows: Tensor, virtual: Parameters) -> None:
+        """Edit memory rows in place; θᵛ is `virtual`."""
         batch = learner.replay(rows)
-        x, virtual = batch.x, learner.virtual_step(new)
+        x = batch.x
         g1, g2 = learner.input_gradient(batch), learner.input_gradient(batch, virtual)
         edits = learner.memory.extra["edits"]
         k = edits.index_select(0, rows).reshape(-1, *[1] * (x.ndim - 1))  # [r, 1, …]
@@ -71,7 +71,9 @@ class GMEDMIR(GMEDER, MIR):
         return super().plan(span) | {"edit": self.uniform_rows(span, "edit")}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
-        replayed = MIR.retrieve(self, learner, new, draws)  # a copy of the rows: the edit comes after
-        if len(draws["edit"]):
-            self.edit(learner, new, draws["edit"])
+        if len(draws["edit"]) == 0:
+            return None
+        virtual = learner.virtual_step(new)
+        replayed = self.most_hurt(learner, draws["candidates"], virtual)  # a copy of the rows: the edit comes after
+        self.edit(learner, draws["edit"], virtual)
         return replayed

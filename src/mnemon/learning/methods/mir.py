@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
+from torch import Tensor
 
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
-    from mnemon.learning.learner import Learner
+    from mnemon.learning.learner import Learner, Parameters
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,13 @@ class MIR(Method):
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
         rows = draws["candidates"]  # [K], fewer while fewer are filled
-        if len(rows) <= self.replay_size:  # nothing to choose from
-            return learner.replay(rows) if len(rows) else None
+        return self.most_hurt(learner, rows, learner.virtual_step(new)) if len(rows) else None
+
+    def most_hurt(self, learner: Learner, rows: Tensor, virtual: Parameters) -> Batch:
+        """Those of the memory rows whose loss rises most from θ to θᵛ."""
         candidates = learner.replay(rows)
-        virtual = learner.virtual_step(new)
+        if len(rows) <= self.replay_size:  # nothing to choose from
+            return candidates
         with torch.no_grad():
             rise = learner.sample_losses(candidates, virtual) - learner.sample_losses(candidates)  # [K]
         chosen = rise.topk(self.replay_size).indices

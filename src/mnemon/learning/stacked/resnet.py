@@ -133,10 +133,11 @@ class OfStack(torch.autograd.Function):
         out, *saved = ctx.saved_tensors
         size = len(Done._fields)
         done = [Done(*saved[i : i + size]) for i in range(0, len(saved), size)]
-        dx, found = backward(ctx.plan, gradient, out, done, ctx.needs_input_grad[2])
+        of_x, of_weights = ctx.needs_input_grad[2], any(ctx.needs_input_grad[3:])
+        dx, found = backward(ctx.plan, gradient, out, done, of_x, of_weights)
         gradients = []
         for (weight, gamma, beta), layout in zip(found, ctx.layouts, strict=True):
-            gradients += [_laid_out(weight, layout), gamma, beta, None, None]
+            gradients += [None if weight is None else _laid_out(weight, layout), gamma, beta, None, None]
         return None, None, dx, *gradients
 
 
@@ -177,16 +178,16 @@ def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -
 
 
 def backward(
-    plan: Plan, d: Tensor, out: Tensor, done: list[Done], x_too: bool
-) -> tuple[Tensor | None, list[tuple[Tensor, Tensor, Tensor]]]:
-    """The gradient d [R, N, C, h, w] of the last map → that of x if asked for, and of every unit's weight [R, O, k, k, I],
-    γ and β."""
+    plan: Plan, d: Tensor, out: Tensor, done: list[Done], of_x: bool, of_weights: bool
+) -> tuple[Tensor | None, list[tuple[Tensor | None, Tensor, Tensor]]]:
+    """The gradient d [R, N, C, h, w] of the last map → those asked for of x and of every unit's weight [R, O, k, k, I]; of γ
+    and β always, which cost nothing."""
     numbers, training = plan.numbers, plan.training
-    found: list[tuple[Tensor, Tensor, Tensor]] = []  # last unit first
+    found: list[tuple[Tensor | None, Tensor, Tensor]] = []  # last unit first
 
-    def weight(unit: Done, dy: Tensor, stride: int) -> Tensor:
+    def weight(unit: Done, dy: Tensor, stride: int) -> Tensor | None:
         _, _, side, _, inputs = unit.weight.shape
-        return kernels.weight_gradient(unit.x, dy, side, inputs, stride, numbers)
+        return kernels.weight_gradient(unit.x, dy, side, inputs, stride, numbers) if of_weights else None
 
     def gate_of(block: int, result: Tensor) -> Gate:
         """What `result`, the output of a block (or of the stem: −1), went through last."""
@@ -220,5 +221,5 @@ def backward(
     total = kernels.add_tiles(sums, 2)
     dy, _ = kernels.norm_gradient(g, stem.norm(), None, total, training, numbers)
     found.append((weight(stem, dy, 1), total[1], total[0]))
-    dx = kernels.input_gradient(dy, stem.weight, None, None, numbers)[0].permute(0, 1, 4, 2, 3) if x_too else None
+    dx = kernels.input_gradient(dy, stem.weight, None, None, numbers)[0].permute(0, 1, 4, 2, 3) if of_x else None
     return dx, found[::-1]
