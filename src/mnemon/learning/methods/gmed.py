@@ -26,7 +26,7 @@ class GMEDER(Method):
     name: ClassVar[str] = "gmed-er"
     summary: ClassVar[str] = "ER that edits the images it replays so that they are harder to keep"
     citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
-    cost: ClassVar[str] = "2.5"
+    cost: ClassVar[str] = "2.2"
     needs_sample_loss: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"edits": Column(0)}
     edits_memory: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class GMEDMIR(GMEDER, MIR):
     name: ClassVar[str] = "gmed-mir"
     summary: ClassVar[str] = "MIR, and beside it ten random memory images edited for later"
     citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
-    cost: ClassVar[str] = "4.7"
+    cost: ClassVar[str] = "3.8"
 
     def plan(self, span: Span) -> Plan:
         return super().plan(span) | {"edit": self.uniform_rows(span, "edit")}
