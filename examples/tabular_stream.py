@@ -1,17 +1,18 @@
 """A tabular stream, one sample at a time: features of any unit, scaled as they come, in River's or scikit-learn's way."""
 
+import numpy as np
 from sklearn.datasets import load_wine
 
 import mnemon
 
 
 def main():
-    frame = load_wine(as_frame=True)
-    table = frame.data.assign(wine=frame.target_names[frame.target]).sample(frac=1, random_state=0)
+    table = load_wine()
     clf = mnemon.OnlineClassifier()
     right = asked = 0
-    for sample in table.to_dict("records"):
-        wine = sample.pop("wine")
+    for row in np.random.default_rng(0).permutation(len(table.data)):
+        sample = dict(zip(table.feature_names, table.data[row], strict=True))
+        wine = str(table.target_names[table.target[row]])
         guess = clf.predict_one(sample)  # None before the first sample
         if guess is not None:
             right, asked = right + (guess == wine), asked + 1

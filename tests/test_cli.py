@@ -105,7 +105,7 @@ def test_demo_shows_the_claim_and_writes_the_report(tmp_path, capsys):
         ("run --method er --stream split-digits --seeds 5-3", "seeds are a number of runs"),
         ("run --method er --stream split-digits --seeds 0", "seeds are a number of runs"),
         ("run --method er --stream split-digits --seeds 0-99999999999999", "seeds are a number of runs"),
-        ("run --method er --stream split-digits --device gpu", "the device 'gpu' is not there"),
+        ("run --method er --stream split-digits --device gpu", "there is no device 'gpu' here"),
         ("report nowhere", "nowhere"),
     ],
 )

@@ -17,6 +17,7 @@ from mnemon import cli, data
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.progress import Progress
+from mnemon.learning.methods import methods
 from mnemon.paper import (
     cells,
     claims,
@@ -308,6 +309,18 @@ def test_times_are_measured_with_a_full_memory_and_compared_on_one_device():
     assert said["Training takes only a bit longer than ER"] == ["confirmed", "1×8×8: 1.05 × ER (cpu)"]
 
 
+def test_what_was_timed_on_another_device_is_not_timed_again(tmp_path):
+    every = [(m, s) for s in times.SHAPES for m in times.methods()]
+    lines = [{"method": m, "stream": s, "device": "elsewhere"} for m, s in every]
+    measured.add(tmp_path, measured.TIMES, lines, ("method", "stream", "device"))
+    (plan,) = reproduce.Work(["fig4"], tmp_path).plans("cpu")
+    assert (plan.there, plan.timed) == (len(every), [])
+    (tmp_path / measured.TIMES).write_text("".join(json.dumps(line) + "\n" for line in lines[1:]))
+    (plan,) = reproduce.Work(["fig4"], tmp_path).plans("cpu")  # not whole there: all of them here, side by side
+    assert (plan.there, plan.timed) == (0, every)
+    assert reproduce.commands([plan], tmp_path) == [f"mnemon reproduce fig4 --out {tmp_path}"]
+
+
 def everything(folder):
     """A folder from which every figure can be drawn."""
     stream = evidence.BIAS_STREAM
@@ -421,10 +434,22 @@ def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):
     out, _ = mnemon(*words, "--dry-run", "--out", str(tmp_path), capsys=capsys)
     assert "1 of 6 cells" in out
     assert "15 runs; not run: the dataset mini_imagenet is not here" in out
-    assert out.splitlines()[-1] == (
-        f"mnemon run --method er --stream split-mnist --loss ce --classifier softmax,ncm,ncm-raw --seeds 15 --out {tmp_path}"
-    )
+    assert out.splitlines()[-2:] == [
+        f"mnemon run --method er --stream split-mnist --loss ce --classifier softmax,ncm,ncm-raw --seeds 15 --out {tmp_path}",
+        "# 15 runs in all, each made once",
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records.jsonl"]
+
+
+def test_the_page_of_a_method_has_its_numbers_on_every_stream():
+    found = [*fifteen(Cell(1, row("CoPE"), "split-mnist"), 85), *fifteen(Cell(1, row("ER"), "split-cifar10"), 40)]
+    part = tables.one_method("cope", Library(found)).parts[0]
+    assert part.rows == [
+        ["Split MNIST", "87.58 ± 0.65", "85.00 ± 0.25", "9.51 ± 1.15", part.rows[0][4],
+         "η 0.005, temperature 0.1, momentum 0.99, embedding_size 100"],
+    ]  # fmt: skip
+    (*_, absent) = tables.one_method("cope", Library(found)).notes
+    assert absent.startswith("Not run: Split CIFAR-10; Split CIFAR-100, 10 tasks;")
 
 
 def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
@@ -544,9 +569,8 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     if not (results / "records.jsonl.gz").exists():
         pytest.skip("the records are in the repository, not in the package")
     found = evidence.source(results)
-    for path in (
-        ROOT / name for name in ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
-    ):
+    written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
+    for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
         assert documents.filled(text, reproduce.writer(path, found)) == text, path

@@ -86,7 +86,7 @@ def _run_command() -> Callable[..., None]:
             arg(
                 help="runs side by side: on a GPU in one process, on a CPU in as many processes",
                 metavar="N",
-                help_behavior_hint="(default: 16 on a GPU, one per core on a CPU)",
+                help_behavior_hint="(default: 32 on a GPU, one per core on a CPU)",
             ),
         ] = None,
         precision: Annotated[
@@ -253,7 +253,7 @@ def list_(
     def show_methods() -> None:
         _table(
             "methods",
-            ("name", "what it is", "other than ER in", "cost / ER", "source"),
+            ("name", "what it is", "other than ER in", "work / ER", "source"),
             [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
         )
 
@@ -329,7 +329,7 @@ def reproduce(
         arg(
             help="documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
             "(NAME: table1 … table7, claims, figures, ranking, ranking-figure, device-time, sensitivity, searches, "
-            "split-mnist …)",
+            "split-mnist …, method-er …)",
             metavar="FILE …",
             help_behavior_hint="",
         ),
@@ -739,7 +739,7 @@ def _dispatch(given: list[str]) -> None:
 def _help(start: str = "") -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print("mnemon: learn from a stream, class after class, without forgetting.\n")
-    console.print(f"usage: mnemon {start}COMMAND …   (mnemon COMMAND --help for its options)\n", markup=False)
+    console.print(f"usage: mnemon {start}COMMAND …   (mnemon {start}COMMAND --help for its options)\n", markup=False)
     for name, command in COMMANDS.items():
         if name.startswith(start):
             console.print(f"  {name:<12}  {(inspect.getdoc(command) or '').splitlines()[0]}")

@@ -85,5 +85,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError):
-        raise MnemonError(f"the device {name!r} is not there; use cpu, cuda or auto.") from None
+        raise MnemonError(
+            f"there is no device {name!r} here; auto takes the one there is, cpu is always there."
+        ) from None
     return device

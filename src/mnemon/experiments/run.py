@@ -137,6 +137,11 @@ def samples(array: ArrayLike, what: str) -> Tensor:
         raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
     if x.ndim < 2 or len(x) == 0 or x.numel() == 0:
         raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {tuple(x.shape)}.")
+    if x.ndim == 4 and x.shape[1] > 4 and x.shape[3] in (1, 3, 4):
+        raise MnemonError(
+            f"images are (n, channels, height, width) here, and {what} of shape {tuple(x.shape)} looks like channels last; "
+            f"{what}.transpose(0, 3, 1, 2) puts them first."
+        )
     if x.dtype == torch.uint8:
         return x
     if not x.dtype.is_floating_point:

@@ -45,7 +45,7 @@ FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come befor
 STREAMS = tuple(dict.fromkeys((*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS, *sensitivity.STREAMS)))
 BLOCKS = (  # what a document can ask for
     *TABLES, "claims", "figures", "ranking", "ranking-figure", "device-time", "sensitivity", "searches",
-    *cells.SPLIT_STREAMS,
+    *cells.SPLIT_STREAMS, *(f"method-{name}" for name in names.METHODS),
 )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ class Plan:
         parts = [names.plural(len(self.runs), "run")] * bool(self.runs)
         parts += [f"{names.plural(len(self.again), 'run')} again, for their scores"] * bool(self.again)
         parts += [f"{names.plural(len(self.streams), 'stream')} to count"] * bool(self.streams)
-        parts += [f"{names.plural(len(self.timed), 'method')} to time"] * bool(self.timed)
+        parts += [f"{names.plural(len(self.timed), 'time')} to take"] * bool(self.timed)
         parts += [f"not run: the dataset {name} is not here" for name in sorted(self.not_here)]
         return "; ".join(parts) or "nothing"
 
@@ -179,8 +179,12 @@ class Work:
         return plan
 
     def _times(self, target: str, source: Source, device: str) -> Plan:
-        known = {(line["method"], line["stream"]) for line in source.times if line["device"] == device}
+        """Times of two devices say nothing side by side: what is timed on one device is enough, or else goes on on this one."""
         wanted = [(m, s) for s in times.SHAPES for m in times.methods() if self._wanted(m, s)]
+        on: dict[str, set[tuple[str, str]]] = {}
+        for line in source.times:
+            on.setdefault(line["device"], set()).add((line["method"], line["stream"]))
+        known = next((timed for timed in on.values() if timed >= set(wanted)), on.get(device, set()))
         plan = Plan(target, "times", len(wanted), sum(pair in known for pair in wanted))
         plan.timed = [pair for pair in wanted if pair not in known]
         return plan
@@ -286,7 +290,7 @@ class Work:
 
 
 def block(name: str, source: Source) -> tables.Table:
-    """A table by the name it has in a document: table1 … table7, claims, ranking, or a Split stream."""
+    """A table by the name it has in a document: table1 … table7, claims, ranking, a Split stream, or method-NAME."""
     if name in TABLES:
         return tables.table(int(name[-1]), source.library, measured.read(source.out, measured.STREAMS))
     if name == "claims":
@@ -295,6 +299,8 @@ def block(name: str, source: Source) -> tables.Table:
         return ranking.table(source)
     if name in cells.SPLIT_STREAMS:
         return tables.one_stream(name, source.library)
+    if name in BLOCKS and name.startswith("method-"):
+        return tables.one_method(name.removeprefix("method-"), source.library)
     raise unknown("table", name, BLOCKS)
 
 
@@ -342,9 +348,11 @@ def device_name(device: str) -> str:
 
 
 def commands(plans: Sequence[Plan], out: Path) -> list[str]:
-    """The runs that are missing, as one could make them by hand: a command for each training."""
+    """What is missing, as one could make it by hand: a command for each training, and how many runs that is; targets may
+    share runs."""
     groups: dict[str, list[int]] = {}
-    for spec in _once(plan.runs for plan in plans):
+    runs = _once(plan.runs for plan in plans)
+    for spec in runs:
         words = ["mnemon run --method", spec.method, "--stream", spec.stream]
         words += ["--loss", str(spec.loss), "--classifier", ",".join(spec.classifiers)]
         words += ["--split", spec.split] if spec.split != "test" else []
@@ -352,7 +360,14 @@ def commands(plans: Sequence[Plan], out: Path) -> list[str]:
         words += [f"--{name.replace('_', '-')} {value}" for name, value in spec.options.items()]
         groups.setdefault(" ".join(words), []).append(spec.seed)
     place = shlex.quote(str(out))
-    return [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
+    made = [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
+    made += [f"mnemon reproduce {name} --out {place}" for name in ("fig1", "fig4") if _by_itself(name, plans)]
+    return made + ([f"# {names.plural(len(runs), 'run')} in all, each made once"] if runs else [])
+
+
+def _by_itself(target: str, plans: Sequence[Plan]) -> bool:
+    """Whether it needs something that is no run of the folder: scores of runs made again, times."""
+    return any(plan.target == target and (plan.again or plan.timed) for plan in plans)
 
 
 def _heading(table: tables.Table) -> str:

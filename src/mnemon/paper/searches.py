@@ -9,11 +9,11 @@ from typing import Any
 from mnemon.errors import MnemonError
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
+from mnemon.learning.build import choose
 from mnemon.report import names
 
 SHOWN = 4  # candidates of a search, the best first
 NEEDED = {"method", "loss", "stream", "grid", "seeds", "rounds", "candidates"}  # of a log
-SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
 
 
 def markdown(out: Path) -> str:
@@ -30,7 +30,7 @@ def _line(log: dict[str, Any]) -> str:
     finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
     best = [f"{_values(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
-    tried = " × ".join(f"{SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
+    tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
     diverged = sum(bool(c["diverged"]) for c in log["candidates"])
     said = "; ".join(best) + (f"; {more} more" if more else "") + (f"; {diverged} diverged" if diverged else "")
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
@@ -38,11 +38,14 @@ def _line(log: dict[str, Any]) -> str:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
     options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()  # as they are now
     kept = _values({name: options[name] for name in log["grid"]})
-    return f"| {names.METHODS[log['method']]}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
+    method = names.METHODS[log["method"]]
+    if log["loss"] != choose(log["method"]).objective.name:
+        method += f" ({names.LOSSES.get(log['loss'], log['loss'])} loss)"
+    return f"| {method}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
 
 
 def _values(values: dict[str, Any]) -> str:
-    return ", ".join(f"{SYMBOLS.get(name, name)} {value}" for name, value in values.items())
+    return ", ".join(f"{names.SYMBOLS.get(name, name)} {value}" for name, value in values.items())
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mnemon.paper.measured import Line
 from mnemon.report import names
 
 NOT_RUN, NOTHING, NOT_HERE = "not run", "–", "not available"
+FIXED = ("batch_size", "replay_size", "memory_size", "forward")  # the protocol's
 MARKS = {"overlap": "✓", "good": "≥", "off": "✗", "": ""}
 LESS = {**MARKS, "good": "≤"}  # of forgetting, where less is better
 
@@ -262,3 +263,31 @@ def one_stream(stream: str, library: Library, methods: Sequence[str] = SHORT) ->
     columns = ["method", "Average Accuracy", "the paper", "Average Forgetting", "the paper", "seconds a run"]
     title = f"{names.stream(stream)}, {protocol.parse(stream).rules.memory} samples of memory"
     return Table(stream, title, [Part([Column("", name) for name in columns], rows)], ["† not in the paper."])
+
+
+def one_method(method: str, library: Library) -> Table:
+    """A method on every stream that has records of it, with the hyper-parameters it stands at."""
+    rows, absent = [], []
+    for number in (1, 4):
+        for cell in cells.cells(number, (method,)):
+            found = library.of_cell(cell)
+            title = names.stream(cell.stream) + (", NCM" if cell.row.name == "ER + NCM" else "")
+            if not found.values:
+                absent.append(title)
+                continue
+            lost = Cell(2, cell.row, cell.stream)
+            tasks = number == 1 and method not in cells.BOUNDS
+            forgetting = [theirs(lost), ours(library.of_cell(lost))] if tasks else [NOTHING, NOTHING]
+            rows.append([title, theirs(cell), ours(found), *forgetting, _settings(cell)])
+    columns = [Column("", "stream"), Column("accuracy", "paper"), Column("accuracy", "ours")]
+    columns += [Column("forgetting", "paper"), Column("forgetting", "ours"), Column("", "at")]
+    notes = ["Average Accuracy (on Smooth the final accuracy) and Average Forgetting, percent, mean ± half-width of the 95 % "
+             f"interval over {numbers.RUNS} seeds."]  # fmt: skip
+    notes += [f"Not run: {'; '.join(absent)}."] if absent else []
+    return Table(f"method-{method}", names.METHODS[method], [Part(columns, rows)], notes)
+
+
+def _settings(cell: Cell) -> str:
+    """The hyper-parameters that are not the protocol's."""
+    options = cell.spec().choice().options()
+    return ", ".join(f"{names.SYMBOLS.get(name, name)} {value}" for name, value in options.items() if name not in FIXED)

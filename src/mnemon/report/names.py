@@ -27,6 +27,7 @@ METHODS = {  # in the order of the paper's tables; methods not named here come b
 UPPER_BOUNDS = ("iid-online", "iid-offline")
 BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # one way to classify, so the name alone is enough
 CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
+SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
 LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE"}
 DATASETS = {
     "digits": "Digits",
