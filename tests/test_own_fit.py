@@ -252,7 +252,7 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
         ("fit a --out new --method hybird", "unknown method 'hybird'; did you mean 'hybrid'?"),
         ("fit a --out new --memory-size 0 --size 12", "memory_size must be at least 1"),
         ("fit a --out new --backbone resnet18 --size 12", "needs images of at least 25×25 pixels"),
-        ("fit a --out new --device gpu", "the device 'gpu' is not there"),
+        ("fit a --out new --device gpu", "there is no device 'gpu' here"),
         ("fit a --out a", "a holds other files (red …); save the model in a folder of its own."),
         ("fit a --out a/red/0000.png", "is a file; a model is saved as a folder."),
         ("fit a --out model --size 20", "the model model was made with size 12, not 20; leave the option out"),

@@ -252,7 +252,7 @@ def test_what_is_said_about_the_choice(tmp_path, capsys):
         ("--method er --best 0", "at least one candidate"),
         ("--method hybird", "did you mean 'hybrid'?"),
         ("--method er --loss nothing", "unknown loss 'nothing'"),
-        ("--method er --device gpu", "the device 'gpu' is not there"),
+        ("--method er --device gpu", "there is no device 'gpu' here"),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
