@@ -499,7 +499,7 @@ def test_bad_parameters_are_refused_with_a_sentence():
         ({"batch_size": 2.5}, "of type int"),
         ({"lr": -1}, "above 0"),
         ({"gamma": 1.0, "method": "er"}, "no option 'gamma'"),
-        ({"device": "tpu"}, "not there"),
+        ({"device": "tpu"}, "no device"),
         ({"seed": -1}, "seed"),
     ]:
         with pytest.raises(MnemonError, match=why):
