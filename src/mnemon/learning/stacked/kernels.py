@@ -51,26 +51,31 @@ class Tiles(NamedTuple):
     stages: int = 3
 
 
-def forward_tiles(channels: int) -> Tiles:
-    """Pixels × output channels; the tiles are the fastest of some tried on an H200 with 15 runs of 20 images."""
-    if channels > 80:
-        return Tiles(64, 64, 32, 4, 4)
-    if 32 < channels <= 64:
-        return Tiles(128, 64, 32)
-    return Tiles(256 if channels > 64 else 128, 32 if channels > 16 else 16, 32)
+# By channels, up to so many: the fastest of some tried on an H200 with 15 runs of 20 images.
+FORWARD = {  # pixels × output channels
+    16: Tiles(128, 16, 32),
+    32: Tiles(128, 32, 32),
+    64: Tiles(128, 64, 32),
+    80: Tiles(256, 32, 32),
+    math.inf: Tiles(64, 64, 32, stages=4),
+}
+BACKWARD = {  # pixels × input channels. Two warps: with four the compiler takes wgmma, which wants the weights turned first
+    16: Tiles(64, 16, 32, warps=2),
+    32: Tiles(64, 32, 32, warps=2),
+    64: Tiles(64, 64, 32, warps=2),
+    80: Tiles(64, 32, 32, warps=2),
+    math.inf: Tiles(64, 64, 32, warps=2),
+}
+WEIGHTS = {  # output channels × weights of each; the depth is pixels
+    16: Tiles(16, 128, 32),
+    32: Tiles(32, 128, 32),
+    64: Tiles(64, 64, 32, warps=2),
+    math.inf: Tiles(32, 128, 32),
+}
 
 
-def backward_tiles(channels: int) -> Tiles:
-    """Pixels × input channels. Two warps: with four the compiler takes wgmma, which wants the weights turned first."""
-    wide = channels > 80 or 32 < channels <= 64
-    return Tiles(64, 64 if wide else 32 if channels > 16 else 16, 32, 2)
-
-
-def weight_tiles(channels: int, weights: int) -> Tiles:
-    """Output channels × weights of each; the depth is pixels."""
-    if 32 < channels <= 64:
-        return Tiles(64, 64, 32, 2)
-    return Tiles(32 if channels > 16 else 16, 128 if weights > 64 else 64, 32)
+def tiles_for(channels: int, table: dict[float, Tiles]) -> Tiles:
+    return next(tiles for most, tiles in table.items() if channels <= most)
 
 
 def split(pixels: int, programs: int, depth: int) -> tuple[int, int]:
@@ -191,7 +196,7 @@ def convolve(
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
     pixels = n * ho * wo
-    t = tiles or forward_tiles(outputs)
+    t = tiles or tiles_for(outputs, FORWARD)
     count = triton.cdiv(pixels, t.rows)
     y = room((runs, n, ho, wo, outputs), numbers.storage, x.device)
     stats = room((runs, count if statistics else 0, 2, outputs), torch.float32, x.device)
@@ -577,7 +582,7 @@ def input_gradient(
     runs, outputs, _, _, inputs = w.shape
     n, h, width = dy.shape[1], dy.shape[2] - 2, dy.shape[3] - 2
     pixels = n * h * width
-    t = tiles or backward_tiles(inputs)
+    t = tiles or tiles_for(inputs, BACKWARD)
     count = triton.cdiv(pixels, t.rows)
     dx = room((runs, n, h, width, inputs), torch.float32 if gate is None else numbers.storage, dy.device)
     sums = room((runs, 0 if gate is None else count, 3, inputs), torch.float32, dy.device)
@@ -598,7 +603,7 @@ def strided_gradient(
     runs, outputs, _, _, inputs = w.shape
     n = dy.shape[1]
     most = n * ((h + 1) // 2) * ((width + 1) // 2)
-    t = tiles or backward_tiles(inputs)
+    t = tiles or tiles_for(inputs, BACKWARD)
     count = 4 * triton.cdiv(most, t.rows)
     dx = room((runs, n, h, width, inputs), numbers.storage, dy.device)
     sums = room((runs, count, 3, inputs), torch.float32, dy.device)
@@ -651,7 +656,9 @@ def weight_gradient(
     """
     runs, n, ho, wo, outputs = dy.shape
     channels, pixels = x.shape[4], n * (ho - 2) * (wo - 2)
-    t = tiles or weight_tiles(outputs, side * side * channels)
+    t = tiles or tiles_for(outputs, WEIGHTS)
+    if side * side * channels <= 64:  # the stem has no more weights
+        t = t._replace(columns=64)
     blocks = triton.cdiv(side * side * channels, t.columns), triton.cdiv(outputs, t.rows)
     parts, share = split(pixels, runs * blocks[0] * blocks[1], t.depth)
     dw = room((runs, parts, outputs, side, side, inputs), torch.float32, x.device)
