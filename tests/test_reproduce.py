@@ -446,7 +446,7 @@ def test_the_page_of_a_method_has_its_numbers_on_every_stream():
     part = tables.one_method("cope", Library(found)).parts[0]
     assert part.rows == [
         ["Split MNIST", "87.58 ± 0.65", "85.00 ± 0.25", "9.51 ± 1.15", part.rows[0][4],
-         "η 0.005, temperature 0.1, momentum 0.99, embedding_size 100"],
+         "η 0.005"],
     ]  # fmt: skip
     (*_, absent) = tables.one_method("cope", Library(found)).notes
     assert absent.startswith("Not run: Split CIFAR-10; Split CIFAR-100, 10 tasks;")

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from mnemon.experiments import protocol
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, numbers
+from mnemon.paper import cells, grids, numbers, recipes
 from mnemon.paper.cells import Cell, Library, Row, Sample
 from mnemon.paper.measured import Line
 from mnemon.report import names
 
 NOT_RUN, NOTHING, NOT_HERE = "not run", "–", "not available"
-FIXED = ("batch_size", "replay_size", "memory_size", "forward")  # the protocol's
 MARKS = {"overlap": "✓", "good": "≥", "off": "✗", "": ""}
 LESS = {**MARKS, "good": "≤"}  # of forgetting, where less is better
 
@@ -288,6 +287,9 @@ def one_method(method: str, library: Library) -> Table:
 
 
 def _settings(cell: Cell) -> str:
-    """The hyper-parameters that are not the protocol's."""
-    options = cell.spec().choice().options()
-    return ", ".join(f"{names.SYMBOLS.get(name, name)} {value}" for name, value in options.items() if name not in FIXED)
+    """The hyper-parameters that are searched or that the recipe names; the others are the same everywhere."""
+    spec, name = cell.spec(), protocol.parse(cell.runs_on)
+    named = recipes.recipe(spec.method, cell.row.loss, name.kind, name.dataset)
+    options = spec.choice().every_option()
+    wanted = dict.fromkeys([*grids.grid(spec.method, cell.row.loss), *named])
+    return ", ".join(f"{names.SYMBOLS.get(option, option)} {options[option]}" for option in wanted)
