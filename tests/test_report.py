@@ -266,6 +266,14 @@ def test_after_a_large_search_the_best_settings_stand_in_front_and_the_others_ar
     assert len(hidden) == 1 + 55
 
 
+def test_coordinates_are_rounded_and_labels_are_not(tmp_path):
+    labels = ["0.12345", *"bcdefghij"]
+    text, _ = page(put(tmp_path, [make("er", labels=labels)]))
+    drawn = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert ">0.12345" in drawn
+    assert not re.search(r'(?: d| x| y)="[^"]*\.\d{3}', drawn)
+
+
 def test_nothing_from_a_record_is_markup(tmp_path):
     evil = "<script>alert(1)</script>"
     labels = [evil, "$a_b$", 'quo"te', "猫", "a&b", "nul\x00l", "fill: #fe0001", "x", "y", "z"]

@@ -25,8 +25,7 @@ def pictures(folder: Path, captions: dict[str, str], beside: Path) -> str:
     shown, absent = [], []
     for name, caption in captions.items():
         if (folder / f"{name}.png").exists():
-            place = Path(os.path.relpath(folder, beside)).as_posix()
-            shown.append(f"![{caption}]({place}/{name}.png)\n\n*Figure {name[3:]}: {caption}*\n")
+            shown.append(f"{_image(folder, name, caption, beside)}*Figure {name[3:]}: {caption}*\n")
         else:
             absent.append(name[3:])
     if absent:
@@ -38,8 +37,12 @@ def picture(folder: Path, name: str, caption: str, beside: Path) -> str:
     """One figure as a document in `beside` shows it, or that it is not there."""
     if not (folder / f"{name}.png").exists():
         return "Not drawn: what it needs is not measured yet.\n"
+    return f"{_image(folder, name, caption, beside)}*{caption}*\n"
+
+
+def _image(folder: Path, name: str, caption: str, beside: Path) -> str:
     place = Path(os.path.relpath(folder, beside)).as_posix()
-    return f"![{caption}]({place}/{name}.png)\n\n*{caption}*\n"
+    return f"![{caption}]({place}/{name}.png)\n\n"
 
 
 def names(path: Path) -> list[str]:

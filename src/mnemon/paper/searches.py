@@ -28,7 +28,7 @@ def markdown(out: Path) -> str:
 def _line(log: dict[str, Any]) -> str:
     every = [c for c in log["candidates"] if c["mean"] is not None]
     finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
-    best = [f"{_values(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
+    best = [f"{names.settings(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
     tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
     diverged = sum(bool(c["diverged"]) for c in log["candidates"])
@@ -37,15 +37,9 @@ def _line(log: dict[str, Any]) -> str:
     if len(log["rounds"]) > 1:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
     options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()  # as they are now
-    kept = _values({name: options[name] for name in log["grid"]})
-    method = names.METHODS[log["method"]]
-    if log["loss"] != choose(log["method"]).objective.name:
-        method += f" ({names.LOSSES.get(log['loss'], log['loss'])} loss)"
+    kept = names.settings({name: options[name] for name in log["grid"]})
+    method = names.training(log["method"], log["loss"], choose(log["method"]).objective.name)
     return f"| {method}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
-
-
-def _values(values: dict[str, Any]) -> str:
-    return ", ".join(f"{names.SYMBOLS.get(name, name)} {value}" for name, value in values.items())
 
 
 def _read(path: Path) -> dict[str, Any]:

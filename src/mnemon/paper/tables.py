@@ -291,5 +291,4 @@ def _settings(cell: Cell) -> str:
     spec, name = cell.spec(), protocol.parse(cell.runs_on)
     named = recipes.recipe(spec.method, cell.row.loss, name.kind, name.dataset)
     options = spec.choice().every_option()
-    wanted = dict.fromkeys([*grids.grid(spec.method, cell.row.loss), *named])
-    return ", ".join(f"{names.SYMBOLS.get(option, option)} {options[option]}" for option in wanted)
+    return names.settings({option: options[option] for option in [*grids.grid(spec.method, cell.row.loss), *named]})

@@ -48,12 +48,21 @@ def method_order(method: str) -> int:
 
 def way(method: str, loss: str, classifier: str, own_loss: str | None) -> str:
     """ER + NCM; the loss only where it is not the method's own: ER (MS loss) + NCM."""
-    name = METHODS.get(method, text(method))
-    if own_loss is not None and loss != own_loss:
-        name += f" ({LOSSES.get(loss, text(loss))} loss)"
+    name = training(method, loss, own_loss)
     if method in BOUNDS and classifier == "softmax":
         return name
     return f"{name} + {CLASSIFIERS.get(classifier, text(classifier))}"
+
+
+def training(method: str, loss: str, own_loss: str | None) -> str:
+    """ER, or ER (MS loss)."""
+    name = METHODS.get(method, text(method))
+    return name if own_loss in (None, loss) else f"{name} ({LOSSES.get(loss, text(loss))} loss)"
+
+
+def settings(values: dict[str, Any]) -> str:
+    """η 0.05, γ 0.1"""
+    return ", ".join(f"{SYMBOLS.get(name, name)} {value}" for name, value in values.items())
 
 
 def stream(name: str, *, with_tasks: bool = True) -> str:

@@ -113,7 +113,6 @@ figcaption { max-width: 46rem; margin-top: .9rem; }
 }
 svg.plot { display: block; width: 100%; height: auto; overflow: visible; }
 svg.plot * { stroke-linejoin: round; stroke-linecap: butt; }
-svg.plot text { font-family: inherit !important; }
 @media print {
   :root { """
     + LIGHT

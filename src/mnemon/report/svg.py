@@ -105,9 +105,16 @@ def _inline(drawn: str, prefix: str, label: str) -> str:
     body = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + fresh[m[2]], body)
     body = re.sub(r"((?:fill|stroke): )(#f[de]00[0-9a-f]{2})", lambda m: m[1] + _css(m[2]), body)
     body = re.sub(r" font-family: [^;\"]*;", "", body)  # the page's
-    body = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), body)  # a pixel is about 1
+    body = re.sub(
+        r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), body
+    )  # not what is written between tags
     body = re.sub(r">\s+<", "><", body)
     return f'<svg class="plot" viewBox="{box[1]}" role="img" aria-label="{escape(label)}">{body.strip()}'
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """To a hundredth of a unit, which is about a pixel."""
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _css(colour: str) -> str:
