@@ -32,8 +32,8 @@ def validated(lr, seed):
     return mnemon.run("er", STREAM, seed=seed, split="valid", lr=lr)["average_accuracy"]
 
 
-def tune(out, grid=GRID, seeds=(100, 101), **more):
-    return search("er", STREAM, out, grid=grid, seeds=seeds, device="cpu", **more)
+def tune(out, grid=GRID, method="er", seeds=(100, 101), **more):
+    return search(method, STREAM, out, grid=grid, seeds=seeds, device="cpu", **more)
 
 
 def log(out, name="er-ce-split-digits"):
@@ -313,6 +313,18 @@ def test_a_committed_log_is_what_its_records_say(path):
         if list(map(int, candidate["accuracies"])) == told["seeds"] and not candidate["diverged"]:
             means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"]))
     assert max(means, key=lambda pair: pair[0])[1] == told["chosen"]
+
+
+def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
+    """First η, then the edits at the η that was kept: the second search does not write over the first."""
+    rates = tune(tmp_path, ["lr=0.02,0.2"], "gmed-er")
+    first = rates.log.read_bytes()
+    edits = tune(tmp_path, ["edit_hold=0.0", "edit_rate=0.1,1.0"], "gmed-er")
+    assert rates.log.read_bytes() == first
+    assert (rates.log.stem, edits.log.stem) == ("gmed-er-ce-split-digits-lr", "gmed-er-ce-split-digits-edit_hold-edit_rate")
+    text = searches.markdown(tmp_path)
+    assert "| GMED-ER, Split Digits | η 0.02, 0.2, at α 0.1, β 0.01 |" in text
+    assert "| GMED-ER, Split Digits | β 0.0 × α 0.1, 1.0, at η " in text
 
 
 def test_the_searches_of_a_folder_as_a_table(tmp_path):

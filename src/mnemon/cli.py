@@ -192,7 +192,7 @@ def tune(
 
     All candidates run on the first seed, the best 15 of them on all seeds; a grid of no more than that runs on all seeds
     at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
-    device made them; a candidate that diverges counts as the worst. OUT/tuning/METHOD-LOSS-STREAM.json has the whole search.
+    device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
     """
     from mnemon.experiments import protocol
     from mnemon.experiments.summary import interval

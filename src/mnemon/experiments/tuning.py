@@ -1,8 +1,9 @@
 """The paper's way to choose hyper-parameters: every candidate of a grid on the validation split, the best mean wins.
 
 By halving where the grid is large: all candidates on the first seed, the best of them on all seeds. The seeds are none
-of the tables', the samples none of the test set's. The search is logged in OUT/tuning/METHOD-LOSS-STREAM.json, whole after
-each round; its runs are ordinary runs of the folder, so that a search that was stopped goes on where it was.
+of the tables', the samples none of the test set's. The search is logged in OUT/tuning/METHOD-LOSS-STREAM.json (and the
+searched options behind it, where they are not the usual ones), whole after each round; its runs are ordinary runs of the
+folder, so that a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ class Search:
 
     @property
     def log(self) -> Path:
-        return self.out / "tuning" / f"{self.method}-{self.loss}-{self.stream}.json"
+        """Searches over different options each have their own: one does not write over another."""
+        usual = self.grid.keys() == grids.grid(self.method, self.loss).keys()
+        over = "" if usual else "-" + "-".join(sorted(self.grid))
+        return self.out / "tuning" / f"{self.method}-{self.loss}-{self.stream}{over}.json"
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from mnemon.errors import MnemonError
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
 from mnemon.learning.build import choose
+from mnemon.paper import grids
 from mnemon.report import names
 
 SHOWN = 4  # candidates of a search, the best first
-NEEDED = {"method", "loss", "stream", "grid", "seeds", "rounds", "candidates"}  # of a log
+NEEDED = {"method", "loss", "stream", "grid", "fixed", "seeds", "rounds", "candidates"}  # of a log
 
 
 def markdown(out: Path) -> str:
@@ -31,6 +32,9 @@ def _line(log: dict[str, Any]) -> str:
     best = [f"{names.settings(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
     tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
+    usual = grids.grid(log["method"], log["loss"])
+    if held := {name: value for name, value in log["fixed"].items() if name in usual}:  # searched at another time, or never
+        tried += f", at {names.settings(held)}"
     diverged = sum(bool(c["diverged"]) for c in log["candidates"])
     said = "; ".join(best) + (f"; {more} more" if more else "") + (f"; {diverged} diverged" if diverged else "")
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"

@@ -54,14 +54,14 @@ class Tiles(NamedTuple):
 # By channels, up to so many: the fastest of some tried on an H200 with 15 runs of 20 images.
 FORWARD = {  # pixels × output channels
     16: Tiles(128, 16, 32),
-    32: Tiles(128, 32, 32),
+    32: Tiles(256, 32, 32, stages=1),
     64: Tiles(128, 64, 32),
     80: Tiles(256, 32, 32),
     math.inf: Tiles(64, 64, 32, stages=4),
 }
 BACKWARD = {  # pixels × input channels. Two warps: with four the compiler takes wgmma, which wants the weights turned first
     16: Tiles(64, 16, 32, warps=2),
-    32: Tiles(64, 32, 32, warps=2),
+    32: Tiles(64, 32, 32, warps=2, stages=1),
     64: Tiles(64, 64, 32, warps=2),
     80: Tiles(64, 32, 32, warps=2),
     math.inf: Tiles(64, 64, 32, warps=2),
@@ -69,7 +69,7 @@ BACKWARD = {  # pixels × input channels. Two warps: with four the compiler take
 WEIGHTS = {  # output channels × weights of each; the depth is pixels
     16: Tiles(16, 128, 32),
     32: Tiles(32, 128, 32),
-    64: Tiles(64, 64, 32, warps=2),
+    64: Tiles(64, 64, 32, warps=2, stages=1),
     math.inf: Tiles(32, 128, 32),
 }
 
