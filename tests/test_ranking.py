@@ -15,6 +15,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
 from mnemon.paper import cells, claims, evidence, figures, ranking, render, reproduce, spent, tables, times
 from mnemon.paper.cells import Cell
+from mnemon.report import svg
 
 HYBRID = "hybrid (the paper's own)"
 TEN, TWENTY = "split-cifar100-10", "split-cifar100-20"
@@ -177,11 +178,12 @@ def test_the_picture_marks_whom_nobody_beats_at_its_cost():
 
 def test_names_in_the_picture_stay_apart_and_in_order():
     values = [50.0, 50.1, 49.9, 10.0, 53.0, 52.9]
-    heights = figures._apart(values, 2.0, 5.0, 53.0)
+    heights = svg.apart(values, 2.0, 5.0, 53.0)
     by_value = [heights[i] for i in sorted(range(6), key=lambda i: values[i])]
     assert all(b - a >= 2.0 - 1e-9 for a, b in pairwise(by_value))
     assert 5.0 <= by_value[0] == 10.0
     assert by_value[-1] <= 53.0
+    assert svg.apart([1.0, 1.0, 9.0], 2.0).tolist() == [0.0, 2.0, 9.0]  # each gives way by half
 
 
 def test_without_times_the_picture_is_not_drawn_and_the_page_says_so(tmp_path, capsys):

@@ -321,7 +321,10 @@ def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
     first = rates.log.read_bytes()
     edits = tune(tmp_path, ["edit_hold=0.0", "edit_rate=0.1,1.0"], "gmed-er")
     assert rates.log.read_bytes() == first
-    assert (rates.log.stem, edits.log.stem) == ("gmed-er-ce-split-digits-lr", "gmed-er-ce-split-digits-edit_hold-edit_rate")
+    assert (rates.log.stem, edits.log.stem) == (
+        "gmed-er-ce-split-digits-lr",
+        "gmed-er-ce-split-digits-edit_hold-edit_rate",
+    )
     text = searches.markdown(tmp_path)
     assert "| GMED-ER, Split Digits | η 0.02, 0.2, at α 0.1, β 0.01 |" in text
     assert "| GMED-ER, Split Digits | β 0.0 × α 0.1, 1.0, at η " in text

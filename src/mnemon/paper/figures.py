@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,10 @@ def fig1a(source: Source) -> Any:
     for j in range(tasks):
         ax.plot(x[j:], lines[j:, j], color=MUTED, linewidth=1.1)
     ax.plot(x, np.diagonal(lines), color=COLOURS[1], linestyle=svg.DASHES[2], linewidth=1.2, marker="o", markersize=5)
-    gap = float(np.ptp(lines[np.isfinite(lines)])) * 0.07
-    heights = sorted(range(tasks), key=lambda j: lines[-1, j])
-    last = -np.inf
-    for j in heights:  # labels one above the other
-        last = max(last + gap, lines[-1, j])
+    for j, height in enumerate(svg.apart(lines[-1], float(np.ptp(lines[np.isfinite(lines)])) * 0.07)):
         colour = COLOURS[1] if j == tasks - 1 else MUTED
         ax.annotate(
-            f"task {j + 1}", (tasks, last), (7, 0), textcoords="offset points", va="center", color=colour, size=8
+            f"task {j + 1}", (tasks, height), (7, 0), textcoords="offset points", va="center", color=colour, size=8
         )
     ax.set(xticks=x, xlabel="tasks learned", ylabel="mean logit", xlim=(0.8, tasks + 0.9))
     ax.grid(axis="y")
@@ -147,24 +143,22 @@ def fig3(source: Source) -> Any:
         raise Absent("no record on any Split stream")
     styles = palette_of(every)
     columns, rows = min(2, len(shown)), -(-len(shown) // 2)
-    figure, axes = _sheet(3.5 * columns, 2.4 * rows + 0.9, columns=columns, rows=rows)
-    handles: dict[str, Any] = {}
+    figure, axes = _sheet(3.9 * columns, 3.1 * rows, columns=columns, rows=rows)
     for ax, (stream, lines) in zip(axes, shown.items(), strict=False):
+        labels = []
         for way, points in sorted(lines, key=lambda line: line[0].method == "hybrid"):
-            look = styles[way.method, way.loss, way.classifier]
+            look = _line(styles[way.method, way.loss, way.classifier])
             x = np.arange(1, points.shape[1] + 1)
             mean, strong = points.mean(0), way.method == "hybrid"
-            (handle,) = ax.plot(x, mean, **_line(look), linewidth=2.2 if strong else 1.2, marker="o", markersize=2.2)
-            handles.setdefault(_name(way), handle)
+            ax.plot(x, mean, **look, linewidth=2.2 if strong else 1.2, marker="o", markersize=2.2)
+            labels.append(Label(_name(way), float(x[-1]), float(mean[-1]), look["color"], strong, look["linestyle"]))
         ax.set_title(names.stream(stream))
         ax.set(xticks=x if len(x) <= 10 else x[4::5], xlabel="tasks learned", ylabel="accuracy, %")
         ax.set_ylim(_floor(lines), None)
         ax.grid(axis="y")
+        _label(ax, [label for label in labels if label.y >= ax.get_ylim()[0]])
     for ax in axes[len(shown) :]:
         ax.set_visible(False)
-    order = sorted(handles, key=lambda name: list(map(_name, cells.rows(1))).index(name))
-    lines_ = [handles[name] for name in order]
-    figure.legend(lines_, order, loc="outside lower center", ncols=5 if columns > 1 else 3, handlelength=2.6)
     return figure
 
 
@@ -299,19 +293,10 @@ def _against_cost(ax: Any, found: Sequence[ranking.Point], costs: tuple[float, f
     high = max(point.mean + point.half for point in found)
     margin = 0.06 * (high - low or 1.0)
     ax.set_ylim(low - margin, high + margin)
-    gap = (high - low + 2 * margin) / max(len(found), 20)  # of two names
-    heights = _apart([point.mean for point in found], gap, low - margin + gap / 2, high + margin - gap / 2)
     ax.set_xscale("log")
     right = costs[1] * (costs[1] / costs[0]) ** 0.12
     ax.set_xlim(costs[0] / (costs[1] / costs[0]) ** 0.06 / 1.02, right * 1.02)
-    leader = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.45, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
-    for point, height in zip(found, heights, strict=True):
-        colour = COLOURS[0] if point.best else MUTED
-        ax.annotate(
-            _name(point.row), (point.cost, point.mean), (1.03, height), textcoords=ax.get_yaxis_transform(), va="center",
-            color=colour, size=7.5, weight="bold" if point.best else "normal", annotation_clip=False,
-            arrowprops=leader | {"color": colour},
-        )  # fmt: skip
+    _label(ax, [Label(_name(p.row), p.cost, p.mean, COLOURS[0] if p.best else MUTED, p.best) for p in found])
     ax.xaxis.set_major_locator(_ticks(costs))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.minorticks_off()
@@ -326,19 +311,29 @@ def _ticks(costs: tuple[float, float]) -> Any:
     )
 
 
-def _apart(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Heights in the order of the values, near them, `gap` apart, within bounds that have the room."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    heights = list(values)
-    floor = low
-    for i in order:
-        heights[i] = floor = max(heights[i], floor)
-        floor += gap
-    ceiling = high
-    for i in reversed(order):
-        heights[i] = ceiling = min(heights[i], ceiling)
-        ceiling -= gap
-    return heights
+class Label(NamedTuple):
+    """A name for a point."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
+    strong: bool = False
+    dash: Any = "-"
+
+
+def _label(ax: Any, labels: Sequence[Label]) -> None:
+    """The names at the right, one under the other in the order of their points, each with a line to its point."""
+    low, high = ax.get_ylim()
+    gap = (high - low) / max(len(labels), 20)  # of two names
+    heights = svg.apart([label.y for label in labels], gap, low + gap / 2, high - gap / 2)
+    leader = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.45, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
+    for label, height in zip(labels, heights, strict=True):
+        ax.annotate(
+            label.text, (label.x, label.y), (1.03, height), textcoords=ax.get_yaxis_transform(), va="center",
+            color=label.colour, size=7.5, weight="bold" if label.strong else "normal", annotation_clip=False,
+            arrowprops=leader | {"color": label.colour, "linestyle": label.dash},
+        )  # fmt: skip
 
 
 # --- drawing
@@ -358,8 +353,8 @@ CAPTIONS = {
     "fig1a": "Mean logit of each task's classes after each task, ER on Split CIFAR-10; dots mark the task just learned.",
     "fig1b": "Accuracy on each task of Split CIFAR-10 at the end (solid), and what was forgotten of it (pale).",
     "fig2": "Class probability over 5000 samples of ten classes, Split and Smooth.",
-    "fig3": "Average Accuracy on the tasks learned so far; where many methods crowd the top, fine-tune and A-GEM leave the "
-    "picture below.",
+    "fig3": "Average Accuracy on the tasks learned so far, names in the order of the last; where many methods crowd the top, "
+    "fine-tune and A-GEM leave the picture below.",
     "fig4": "Time of a training step and of a test pass, each method alone on the same device.",
     "fig5": "Average Accuracy on validation samples against the size of the memory, five seeds.",
 }

@@ -33,7 +33,8 @@ def _line(log: dict[str, Any]) -> str:
     more = len(log["candidates"]) - len(best)
     tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
     usual = grids.grid(log["method"], log["loss"])
-    if held := {name: value for name, value in log["fixed"].items() if name in usual}:  # searched at another time, or never
+    # Searched at another time, or never.
+    if held := {name: value for name, value in log["fixed"].items() if name in usual}:
         tried += f", at {names.settings(held)}"
     diverged = sum(bool(c["diverged"]) for c in log["candidates"])
     said = "; ".join(best) + (f"; {more} more" if more else "") + (f"; {diverged} diverged" if diverged else "")

@@ -36,6 +36,9 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("er", "split-cifar100-20"): {"lr": 0.1},
     ("er", "smooth-cifar10"): {"lr": 0.1},
     ("er", "smooth-cifar100"): {"lr": 0.1},
+    ("mir", "split-mnist"): {"lr": 0.05},
+    ("mir", "split-cifar10"): {"lr": 0.05},
+    ("mir", "split-cifar100-20"): {"lr": 0.05},
 }
 SPLIT = ("split-mnist", "split-cifar10", "split-cifar100-20")
 SMOOTH = ("smooth-mnist", "smooth-cifar10", "smooth-cifar100")
@@ -105,7 +108,11 @@ STUDIES = (
                 options=(("forward", forward),),
                 ours=forward == "joint",
             )
-            for title, method, classifier in (("hybrid", "hybrid", "ncm"), ("ER", "er", "softmax"))
+            for title, method, classifier in (
+                ("hybrid", "hybrid", "ncm"),
+                ("ER", "er", "softmax"),
+                ("MIR", "mir", "softmax"),
+            )
             for forward in ("joint", "separate")
         ),
     ),

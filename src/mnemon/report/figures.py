@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from mnemon.report import names
 from mnemon.report.groups import Style
-from mnemon.report.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, ink
+from mnemon.report.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, apart, ink
 
 Floats = NDArray[np.float64]
 LABELLED = 20  # classes up to this many get a tick label each
@@ -93,27 +92,14 @@ def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
         ax.grid(axis="y")
         ax.spines["left"].set_visible(False)
         if tasks <= 10:
-            for j, y in enumerate(_apart(lines[-1], (high - low + 2 * room) * 0.058)):
-                if np.isfinite(y):
-                    ax.annotate(
-                        f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
-                        color=colour if j == tasks - 1 else MUTED, annotation_clip=False,
-                    )  # fmt: skip
+            known = [j for j in range(tasks) if np.isfinite(lines[-1, j])]
+            for j, y in zip(known, apart(lines[-1, known], (high - low + 2 * room) * 0.058), strict=True):
+                ax.annotate(
+                    f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
+                    color=colour if j == tasks - 1 else MUTED, annotation_clip=False,
+                )  # fmt: skip
 
     return pen.draw(430, 230, paint, label=label, margins=Margins(left=40, right=26))
-
-
-def _apart(values: Floats, gap: float) -> Floats:
-    """Heights for labels near these values, at least `gap` from each other."""
-    placed = values.copy()
-    order = [i for i in np.argsort(values) if np.isfinite(values[i])]
-    for _ in range(50):  # push neighbours apart until they rest
-        for a, b in itertools.pairwise(order):
-            missing = gap - (placed[b] - placed[a])
-            if missing > 0:
-                placed[a] -= missing / 2
-                placed[b] += missing / 2
-    return placed
 
 
 def confusion(pen: Pen, strength: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:

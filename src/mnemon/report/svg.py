@@ -12,6 +12,9 @@ from html import escape
 from io import StringIO
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 TEXT, MUTED, RULE = "#fd0000", "#fd0001", "#fd0002"
 NAMED = {TEXT: "currentColor", MUTED: "var(--muted)", RULE: "var(--rule)"}
 DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
@@ -55,6 +58,17 @@ class Margins(NamedTuple):
 def ink(colour: int) -> str:
     """The stand-in for the page's series colour of that number (0: the accent)."""
     return f"#fe00{colour:02x}"
+
+
+def apart(values: ArrayLike, gap: float, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
+    """Heights for labels: near the values and in their order, `gap` apart, within bounds that have the room."""
+    wanted = np.asarray(values, np.float64)
+    order, steps = np.argsort(wanted, kind="stable"), np.arange(len(wanted)) * gap
+    wish = np.clip(wanted[order] - steps, low, high - steps[-1:])
+    up, down = np.maximum.accumulate(wish), np.minimum.accumulate(wish[::-1])[::-1]  # only ever moved up, or down
+    heights = np.empty_like(wanted)
+    heights[order] = (up + down) / 2 + steps
+    return heights
 
 
 class Pen:
