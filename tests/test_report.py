@@ -250,9 +250,25 @@ def test_many_settings_are_all_in_the_table_and_the_best_in_the_figures(tmp_path
     found = [make("hybrid", lr=0.05 * n, gamma=0.1, level=50 + n) for n in range(1, 11)] + [make("er")]
     text, tree = page(put(tmp_path, found))
     assert len(rows(tree)) == 1 + 11
-    assert "Drawn: the best settings of each method, 2 of 11" in text
+    assert "Drawn: each method at its best settings, and the best of other losses and classifiers, 2 of 11" in text
     bars = next(f for f in tree.iter("figure") if f.get("class") == "tasks")
     assert ["".join(h.itertext()) for h in bars.iter("h4")] == ["ER + softmax", "hybrid + NCM (lr 0.5)"]
+
+
+def test_of_many_ways_each_method_as_it_is_meant_is_drawn_before_better_mixtures(tmp_path):
+    found = [make("er", classifier="softmax", level=10)]
+    mixtures = [("er", loss, "ncm") for loss in ("ce", "ms", "pnca", "ace", "las", "hybrid")]
+    mixtures += [
+        (m, loss, "ncm-raw")
+        for m in ("mir", "er")
+        for loss in ("ce", "ms", "pnca", "ace", "las", "hybrid", "supcon", "cope")
+    ]
+    found += [make(method, loss=loss, classifier=classifier, level=60) for method, loss, classifier in mixtures]
+    _, tree = page(put(tmp_path, found))
+    bars = next(f for f in tree.iter("figure") if f.get("class") == "tasks")
+    drawn = ["".join(h.itertext()) for h in bars.iter("h4")]
+    assert len(drawn) == 20 < len(found)
+    assert "ER + softmax" in drawn
 
 
 def test_after_a_large_search_the_best_settings_stand_in_front_and_the_others_are_folded(tmp_path):

@@ -252,8 +252,8 @@ def list_(
 
     def show_methods() -> None:
         _table(
-            "methods",
-            ("name", "what it is", "other than ER in", "work / ER", "source"),
+            "methods (computing: the multiplications of a step beside ER's; docs/choosing.md has times)",
+            ("name", "what it is", "other than ER in", "computing", "source"),
             [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
         )
 

@@ -75,7 +75,7 @@ class Method:
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `mnemon list`
     citation: ClassVar[str]
-    cost: ClassVar[str]  # work per step relative to ER
+    cost: ClassVar[str]  # multiplications of a step, times ER's
     default_objective: ClassVar[str] = "ce"
     default_classifier: ClassVar[str] = "softmax"
     replays: ClassVar[bool] = True  # False: no memory at all

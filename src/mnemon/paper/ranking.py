@@ -153,7 +153,7 @@ def _column(source: Source, stream: str) -> dict[Row, str]:
 
 def _alike(source: Source, row: Row, best: Row, stream: str) -> bool:
     try:
-        return not gap(source, row, best, stream, cell(row, stream).table).negative
+        return not gap(source, row, best, stream, cell(row, stream).table).below
     except Absent:
         return False
 

@@ -191,8 +191,21 @@ def markdown(found: Found) -> str:
             label = f"{variant.label} (our default)" if variant.ours else variant.label
             cells = [_cell([found.of(variant.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
-        tables.append("\n".join(lines))
+        tables.append("\n".join([*lines, "", _held(study)]))
     return "\n\n".join(tables) + "\n"
+
+
+def _held(study: Study) -> str:
+    """At which values each method of a study stands, but for what the study changes."""
+    changed = {name for variant in study.variants for name, _ in variant.options}
+    said = []
+    for method in dict.fromkeys(variant.method for variant in study.variants):
+        at: dict[str, list[str]] = {}  # settings → streams
+        for stream in study.streams:
+            values = {name: value for name, value in SETTINGS[method, stream].items() if name not in changed}
+            at.setdefault(names.settings(values), []).append(names.stream(stream))
+        said.append(f"{names.METHODS[method]} at " + "; ".join(f"{s} ({', '.join(on)})" for s, on in at.items()))
+    return ". ".join(said) + "."
 
 
 def _cell(runs: list[Record | None]) -> str:

@@ -138,7 +138,8 @@ def _claims(source: Source) -> str:
 <div class="scroll" role="region" aria-label="Claims" tabindex="0"><table class="claims">
 <caption class="aside">Claims of the paper’s text, and what the records here say</caption>
 <thead><tr><th scope="col">The paper says</th><th scope="col">Our records</th><th scope="col">Number</th></tr></thead>
-<tbody>{rows}</tbody></table></div>"""
+<tbody>{rows}</tbody></table></div>
+<p class="quiet below">{escape(claims.RULES)}</p>"""
 
 
 def _behind(entries: Sequence[Entry]) -> str:

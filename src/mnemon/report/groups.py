@@ -170,12 +170,16 @@ def _section(
     return Section(stream, split, made, repeated=len(found) - sum(len(g.records) for g in made))
 
 
-def own_loss(method: str) -> str | None:
-    """The loss a method is trained with when none is named; None for a method this version does not know."""
+def own(method: str) -> tuple[str, str] | None:
+    """The loss and the classifier of a method when none is named; None for a method this version does not know."""
     from mnemon.learning.methods import methods
 
     known = methods().get(method)
-    return known.default_objective if known else None
+    return (known.default_objective, known.default_classifier) if known else None
+
+
+def own_loss(method: str) -> str | None:
+    return known[0] if (known := own(method)) else None
 
 
 def _way(record: Record) -> tuple[str, str, str]:

@@ -61,6 +61,7 @@ th, td { padding: .42rem 0 .42rem .85rem; text-align: right; white-space: nowrap
 thead th { font-weight: 500; color: var(--muted); font-size: .82rem; line-height: 1.3; vertical-align: bottom;
   white-space: normal; min-width: 4.6rem; }
 th:first-child { text-align: left; padding-left: 0; font-weight: 500; min-width: 9rem; }
+tbody th { white-space: normal; text-wrap: pretty; }
 tbody tr:last-child > * { border-bottom-color: currentColor; }
 thead tr > * { border-bottom-color: currentColor; }
 td .pm { color: var(--muted); font-size: .86em; }

@@ -1,4 +1,4 @@
-"""i.i.d. online and offline: plain SGD on the same samples in random order; the upper bounds."""
+"""i.i.d. online and offline: plain SGD on the same samples in random order; the paper's upper bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class IIDOnline(Method):
     """Every sample once, shuffled."""
 
     name: ClassVar[str] = "iid-online"
-    summary: ClassVar[str] = "plain SGD on the shuffled stream, one pass: what no forgetting at all would give"
+    summary: ClassVar[str] = "plain SGD on the shuffled stream, one pass: no forgetting, and no sample twice"
     citation: ClassVar[str] = "-"
     cost: ClassVar[str] = "0.5"
     replays: ClassVar[bool] = False
