@@ -12,6 +12,7 @@ from mnemon.experiments import protocol, records
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells, evidence, numbers
 from mnemon.paper.cells import Library
+from mnemon.report import names
 
 
 def committed():
@@ -31,7 +32,7 @@ def made(cell, seed=0, value=50.0, lost=20.0, **change):
     spec = cell.spec(seed)
     name = protocol.parse(spec.stream)
     tasks = 1 if name.kind == "smooth" else int(numbers.SPLIT_STREAMS[cell.stream, "tasks"])
-    bound = cell.row.method in cells.BOUNDS
+    bound = cell.row.method in names.UPPER_BOUNDS
     matrix = [[value] * tasks]
     if not bound and tasks > 1:
         matrix = [[value + lost * (k < tasks - 1) if j <= k else None for j in range(tasks)] for k in range(tasks)]

@@ -15,7 +15,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
 from mnemon.paper import cells, claims, evidence, figures, ranking, render, reproduce, spent, tables, times
 from mnemon.paper.cells import Cell
-from mnemon.report import svg
+from mnemon.report import names, svg
 
 HYBRID = "hybrid (the paper's own)"
 TEN, TWENTY = "split-cifar100-10", "split-cifar100-20"
@@ -207,7 +207,7 @@ def test_the_target_asks_for_runs_and_times(tmp_path):
     (plan,) = work.plans("a device")
     assert [(spec.method, spec.stream) for spec in plan.runs] == [("er", TEN), ("er", "split-mnist")]
     assert plan.timed == [("er", TEN)]
-    assert not [spec for spec in reproduce.Work(["ranking"], tmp_path).plans()[0].runs if spec.method in cells.BOUNDS]
+    assert not [spec for spec in reproduce.Work(["ranking"], tmp_path).plans()[0].runs if spec.method in names.UPPER_BOUNDS]
 
 
 def test_a_method_is_timed_once_for_two_targets(tmp_path, monkeypatch):

@@ -394,6 +394,24 @@ def test_commands_name_what_is_not_the_default(tmp_path, monkeypatch):
     ]
 
 
+def test_commands_tell_trainings_apart_by_network_and_by_how_they_were_computed(tmp_path):
+    plain = mnemon.run("er", "split-digits")
+    alike = [
+        plain,
+        mnemon.run("er", "split-digits", backbone="identity"),
+        plain | {"device": "a GPU", "precision": "fp32", "deterministic": True},
+        plain | {"device": "a GPU", "precision": "bf16"},
+    ]
+    (section,) = groups.read(put(tmp_path, alike))
+    usual = "mnemon run --method er --stream split-digits --seeds 1"
+    assert sorted(commands(section)) == [
+        f"{usual} --backbone identity --device cpu",
+        f"{usual} --device cpu",
+        f"{usual} --device cuda --precision bf16",
+        f"{usual} --device cuda --precision fp32 --deterministic",
+    ]
+
+
 def test_protocol(tmp_path):
     put(tmp_path, demo())
     (section,) = groups.read(tmp_path)

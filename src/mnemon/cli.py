@@ -78,7 +78,11 @@ def _run_command() -> Callable[..., None]:
         order: Annotated[str, arg(help="class order of a Split stream: natural (the paper's) or random")] = "natural",
         backbone: Annotated[
             str | None,
-            arg(help="mlp, resnet18 or auto", metavar="NAME", help_behavior_hint="(default: the dataset's own)"),
+            arg(
+                help="mlp, resnet18, identity (no network) or auto",
+                metavar="NAME",
+                help_behavior_hint="(default: the dataset's own)",
+            ),
         ] = None,
         device: Annotated[str, arg(help="cpu, cuda or auto")] = "auto",
         jobs: Annotated[

@@ -206,6 +206,7 @@ def make_records(going: Run, spec: Spec, engine: Engine, key: str | None = None,
                     "parameters": going.learner.parameter_count(),
                 },
                 "seconds": {name: round(seconds, 3) for name, seconds in going.seconds.items()},
+                "backbone": spec.backbone,  # as it was asked for; None: the dataset's own
                 "device": engine.name,
                 "threads": torch.get_num_threads(),
                 "precision": engine.exact,

@@ -23,10 +23,13 @@ def average_forgetting(a: ArrayLike) -> float:
     task no part in the mean.
     """
     matrix = _matrix(a)
-    if len(matrix) < 2:
-        return math.nan
-    best = np.nan_to_num(matrix[:-1, :-1], nan=0.0).max(0)  # tasks not learned yet count as 0
-    return float(np.mean(best - matrix[-1, :-1]))
+    return float(np.mean(forgotten(matrix))) if len(matrix) > 1 else math.nan
+
+
+def forgotten(a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """max_{l ≤ T−1} a[l, j] − a[T, j] of each task j < T, for matrices a [..., T, T]."""
+    best: NDArray[np.float64] = np.nan_to_num(a[..., :-1, :-1], nan=0.0).max(-2)  # tasks not learned yet count as 0
+    return best - a[..., -1, :-1]
 
 
 def anytime_accuracy(a: ArrayLike) -> float:

@@ -78,8 +78,14 @@ def _resident(name: str, device: torch.device) -> data.Dataset:
 
 
 def dataset_checksum(stream: str, device: torch.device) -> str:
-    """Of the dataset behind a stream's name; fetched, read and verified once for all runs of a process."""
-    return _resident(protocol.parse(stream).dataset, device).checksum
+    """Of the dataset behind a stream's name."""
+    return _verified(protocol.parse(stream).dataset, device)
+
+
+@lru_cache
+def _verified(name: str, device: torch.device) -> str:
+    """Fetched, read and verified once for all runs of a process."""
+    return _resident(name, device).checksum
 
 
 def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int) -> streams.Stream:

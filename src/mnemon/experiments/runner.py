@@ -2,7 +2,7 @@
 
 OUT/records.jsonl            one line for each finished run and classifier
 OUT/details/RUN.json         average scores and confusion matrices, for the report
-OUT/checkpoints/RUN/         of the runs under way; removed when the record is written
+OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record is written, but for an empty RUN….lock
 """
 
 from __future__ import annotations

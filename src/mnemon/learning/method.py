@@ -84,6 +84,7 @@ class Method:
     columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
     edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
+    fills_first: ClassVar[bool] = False  # True: steps are others once the memory is full
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
@@ -131,7 +132,9 @@ class Method:
         """A number for each step; steps with the same number have the same shapes and the same keys in their plan."""
         if not self.replays:
             return np.zeros(span.steps, np.int64)
-        return np.minimum(self.filled(span), self.rows_needed())
+        filled = self.filled(span)
+        phase = np.minimum(filled, self.rows_needed())
+        return np.where(filled == self.memory_size, self.memory_size + 1, phase) if self.fills_first else phase
 
     def plan(self, span: Span) -> Plan:
         """The draws of some steps of one phase, made on the host ahead of time."""

@@ -24,7 +24,6 @@ from mnemon.report import names
 SEEDS = tuple(range(numbers.RUNS))
 ENOUGH = 0.985  # of the paper's mean: as good as the paper's, whatever the intervals say
 MORE_LOST = 4.0  # points: forgetting that is at most so much above the paper's
-BOUNDS = ("iid-online", "iid-offline")
 
 SPLIT_STREAMS = tuple(dict.fromkeys(stream for _, stream in numbers.ACCURACY))
 ABLATION_STREAMS = tuple(dict.fromkeys(stream for _, stream in numbers.ABLATION))
@@ -52,7 +51,7 @@ class Row(NamedTuple):
 def _own(method: str, *, beyond: bool = False) -> Row:
     """A method with its own loss and classifier."""
     choice = choose(method)
-    name = names.METHODS[method] + (" (the paper's own)" if method == "hybrid" else "")
+    name = names.METHODS.get(method, method) + (" (the paper's own)" if method == "hybrid" else "")
     return Row(name, method, choice.objective.name, choice.classifiers[0].name, None if beyond else method)
 
 
@@ -79,6 +78,11 @@ def rows(table: int) -> tuple[Row, ...]:
         Row("ER + NCM", "er", "ce", "ncm"),
         *(_own(name, beyond=True) for name in [*extra, "hybrid-ace"]),
     )
+
+
+def online_rows() -> list[Row]:
+    """The rows of Table 1 that learn from the stream: all but the i.i.d. bounds."""
+    return [row for row in rows(1) if row.method not in names.UPPER_BOUNDS]
 
 
 def streams(table: int) -> tuple[str, ...]:
@@ -109,7 +113,7 @@ class Cell:
     @property
     def runs_on(self) -> str:
         """The stream the runs are made on: i.i.d. runs know no tasks, so both numbers of tasks share theirs."""
-        if self.row.method in BOUNDS and self.stream.endswith("-20"):
+        if self.row.method in names.UPPER_BOUNDS and self.stream.endswith("-20"):
             return self.stream.removesuffix("20") + "10"
         return self.stream
 
@@ -137,7 +141,7 @@ def cells(table: int, methods: Sequence[str] = (), only: Sequence[str] = ()) -> 
         for row in rows(table)
         for stream in streams(table)
         if (not methods or row.method in methods) and (not only or stream in only)
-        if not (table == 2 and row.method in BOUNDS)
+        if not (table == 2 and row.method in names.UPPER_BOUNDS)
     ]
 
 

@@ -220,7 +220,7 @@ def _best(source: Source, table: int) -> Finding:
 
 def baselines(table: int) -> list[Row]:
     """The methods of the paper's table that it compares its own with."""
-    return [way for way in cells.rows(table) if way.paper and way.method not in (*cells.BOUNDS, "hybrid")]
+    return [way for way in cells.rows(table) if way.paper and way.method not in (*names.UPPER_BOUNDS, "hybrid")]
 
 
 def _enough(source: Source, table: int, way: Row, stream: str) -> Sample | None:

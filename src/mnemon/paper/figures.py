@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemon import files
-from mnemon.experiments.metrics import confidence_interval
+from mnemon.experiments.metrics import confidence_interval, forgotten
 from mnemon.experiments.records import Record
 from mnemon.paper import cells, ranking, times
 from mnemon.paper.cells import Cell, Row
@@ -75,7 +75,7 @@ def fig1b(source: Source) -> Any:
     for place, (label, there, number) in enumerate(zip(labels, found, (1, 2, 0), strict=True)):
         assert there is not None
         kept = there[:, -1].mean(0)
-        lost = np.maximum((np.nan_to_num(there[:, :-1, :-1]).max(1) - there[:, -1, :-1]).mean(0), 0)
+        lost = np.maximum(forgotten(there).mean(0), 0)
         x = np.arange(1, len(kept) + 1) + (place - 1) * 0.28
         ax.bar(x, kept, 0.25, color=COLOURS[number], label=label)
         ax.bar(x[:-1], lost, 0.25, bottom=kept[:-1], color=COLOURS[number], alpha=0.22)
@@ -134,7 +134,7 @@ def fig3(source: Source) -> Any:
         for way in cells.rows(1):
             cell = Cell(1, way, stream)
             found = source.library.of_cell(cell, source.seeds).records
-            if found and way.method not in cells.BOUNDS:
+            if found and way.method not in names.UPPER_BOUNDS:
                 mine = matrices(source, cell)
                 assert mine is not None
                 shown.setdefault(stream, []).append((way, np.nanmean(mine, axis=2)))

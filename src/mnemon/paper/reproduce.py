@@ -45,7 +45,7 @@ FIRST = ("hybrid", "er", "hybrid-ace")  # where time is scarce, these come befor
 STREAMS = tuple(dict.fromkeys((*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS, *sensitivity.STREAMS)))
 BLOCKS = (  # what a document can ask for
     *TABLES, "claims", "figures", "ranking", "ranking-figure", "device-time", "sensitivity", "searches",
-    *cells.SPLIT_STREAMS, *(f"method-{name}" for name in names.METHODS),
+    *cells.SPLIT_STREAMS, *(f"method-{name}" for name in all_methods()),
 )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ class Work:
         if target == "fig2":
             return Plan(target, "streams", 2).all_there()
         if target == "fig3":
-            online = [way for way in cells.rows(1) if way.method not in cells.BOUNDS]
+            online = cells.online_rows()
             wanted = (Cell(1, way, stream) for way in online for stream in cells.SPLIT_STREAMS)
             return self._cells(target, self._only(wanted), source)
         return self._times(target, source, device) if target == "fig4" else self._sizes(target, source)
@@ -192,7 +192,7 @@ class Work:
     def _ranking(self, target: str, source: Source, device: str) -> Plan:
         """The methods of Tables 1 and 4 on the streams that have a dataset, and their times."""
         every = [cell for number in (1, 4) for cell in cells.cells(number, self.methods, self.streams)]
-        wanted = [cell for cell in every if cell.row.method not in cells.BOUNDS]
+        wanted = [cell for cell in every if cell.row.method not in names.UPPER_BOUNDS]
         plan = self._cells(target, wanted, source)
         plan.timed = self._times(target, source, device).timed
         return plan
@@ -390,7 +390,7 @@ def _with_runs(plan: Plan, missing: Sequence[Spec]) -> Plan:
 
 
 def _once(every: Iterable[Sequence[Spec]]) -> list[Spec]:
-    """Each run once: first those the paper is about, then dataset by dataset, since only one is kept in memory."""
+    """Each run once: first those the paper is about, then dataset by dataset, since few are kept in memory."""
     found: dict[str, Spec] = {}
     for specs in every:
         for spec in specs:

@@ -20,8 +20,9 @@ NEEDED = {"method", "loss", "stream", "grid", "fixed", "seeds", "rounds", "candi
 def markdown(out: Path) -> str:
     """A line for each search, those of Split MNIST first."""
     logs = [_read(path) for path in sorted((out / "tuning").glob("*.json"))]
-    order = list(dict.fromkeys(names.METHODS))
-    logs.sort(key=lambda log: (not log["stream"].startswith("split-mnist"), log["stream"], order.index(log["method"])))
+    logs.sort(
+        key=lambda log: (not log["stream"].startswith("split-mnist"), log["stream"], names.method_order(log["method"]))
+    )
     head = ["| cell | tried | seeds | the recipe now | validation accuracy, the best first |", "|---|---|---|---|---|"]
     return "\n".join([*head, *map(_line, logs)]) + "\n"
 

@@ -80,7 +80,7 @@ def compact(table: Table) -> Table:
 
 
 def _part(number: int, library: Library, streams: Sequence[str]) -> Part:
-    rows = [row for row in cells.rows(number) if not (number == 2 and row.method in cells.BOUNDS)]
+    rows = [row for row in cells.rows(number) if not (number == 2 and row.method in names.UPPER_BOUNDS)]
     columns = [Column("", "training + inference" if number == 3 else "method")]
     lines = [[label(row)] for row in rows]
     for stream in streams:
@@ -128,7 +128,7 @@ def apart(cell: Cell, found: Sample) -> str:
 
 
 def _online(cell: Cell) -> bool:
-    return cell.row.method not in cells.BOUNDS
+    return cell.row.method not in names.UPPER_BOUNDS
 
 
 def _best(found: Sequence[tuple[Cell, Sample]]) -> str | None:
@@ -254,7 +254,7 @@ def one_stream(stream: str, library: Library, methods: Sequence[str] = SHORT) ->
         found, lost = library.of_cell(accuracy), library.of_cell(forgetting)
         if row.method not in methods or not found.values:
             continue
-        bound = row.method in cells.BOUNDS
+        bound = row.method in names.UPPER_BOUNDS
         seconds = [sum(r["seconds"].values()) for r in found.records.values()]
         line = [label(row), ours(found), theirs(accuracy), NOTHING if bound else ours(lost)]
         line += [NOTHING if bound else theirs(forgetting), f"{sum(seconds) / len(seconds):.1f}"]
@@ -275,7 +275,7 @@ def one_method(method: str, library: Library) -> Table:
                 absent.append(title)
                 continue
             lost = Cell(2, cell.row, cell.stream)
-            tasks = number == 1 and method not in cells.BOUNDS
+            tasks = number == 1 and method not in names.UPPER_BOUNDS
             forgetting = [theirs(lost), ours(library.of_cell(lost))] if tasks else [NOTHING, NOTHING]
             rows.append([title, theirs(cell), ours(found), *forgetting, _settings(cell)])
     columns = [Column("", "stream"), Column("accuracy", "paper"), Column("accuracy", "ours")]
@@ -283,7 +283,7 @@ def one_method(method: str, library: Library) -> Table:
     notes = ["Average Accuracy (on Smooth the final accuracy) and Average Forgetting, percent, mean ± half-width of the 95 % "
              f"interval over {numbers.RUNS} seeds."]  # fmt: skip
     notes += [f"Not run: {'; '.join(absent)}."] if absent else []
-    return Table(f"method-{method}", names.METHODS[method], [Part(columns, rows)], notes)
+    return Table(f"method-{method}", names.METHODS.get(method, method), [Part(columns, rows)], notes)
 
 
 def _settings(cell: Cell) -> str:

@@ -4,8 +4,13 @@ groups    records → streams → groups of runs that differ in nothing but thei
 names     how methods, streams and numbers are written
 svg       a matplotlib figure → SVG that follows the page's colours
 figures   the plots, one function each, from plain arrays
-exhibits  which plots a stream gets, and how to read them
-facts     the sentence, the protocol and the commands of a stream
+exhibit   a plot with its title, how to read it, and a legend
+exhibits  which plots a stream gets
+arrivals  the plot of which class comes when
+finding   the sentence on a stream
+facts     its protocol
+commands  how to make its runs again
+style     colours and layout of the page
 against   the paper's cells beside ours, with what is behind each
 page      the HTML
 """

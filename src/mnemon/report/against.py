@@ -61,7 +61,7 @@ def _entries(number: int, library: Library) -> list[Entry]:
         there = library.of_cell(cell)
         if there.values:
             lost = None
-            if number == 1 and cell.row.method not in cells.BOUNDS:
+            if number == 1 and cell.row.method not in names.UPPER_BOUNDS:
                 second = Cell(2, cell.row, cell.stream)
                 lost = (second, library.of_cell(second))
             found.append(Entry(cell, there, lost))
@@ -101,7 +101,7 @@ def _row(entry: Entry, forgetting: bool) -> str:
     devices = " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every))
     mean = names.seconds(sum(seconds) / len(seconds)) if seconds else "–"
     cells_ += [f"<td>{len(found.values)}</td>", f"<td>{mean}</td>", f"<td>{escape(devices)}</td>"]
-    opening = '<tr class="bound">' if row.method in cells.BOUNDS else "<tr>"
+    opening = '<tr class="bound">' if row.method in names.UPPER_BOUNDS else "<tr>"
     return opening + "".join(cells_) + "</tr>"
 
 

@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from mnemon.errors import MnemonError
+from mnemon.experiments import records
 from mnemon.report import names
 from mnemon.report.groups import Group, Section, own_loss
 
@@ -18,7 +19,16 @@ def commands(section: Section) -> list[str]:
         first = group.first
         if first.get("data", {}).get("name") == "arrays":
             continue  # made from arrays in memory, which no command knows
-        same = [first["method"], first["loss"], first["options"], first.get("order"), _where(first), group.seeds]
+        network = first.get("backbone"), first["protocol"].get("backbone")
+        same = [
+            first["method"],
+            first["loss"],
+            first["options"],
+            first.get("order"),
+            network,
+            _where(first),
+            group.seeds,
+        ]
         trainings.setdefault(json.dumps(same, sort_keys=True), []).append(group)
     return [_command(groups) for groups in trainings.values()]
 
@@ -40,15 +50,20 @@ def _command(groups: list[Group]) -> str:
     if first.get("split", "test") != "test":
         words += ["--split", first["split"]]
     words += ["--seeds", names.seeds(groups[0].seeds)]
-    if where := _where(first):
-        words += ["--device", where]
+    if first.get("backbone"):
+        words += ["--backbone", first["backbone"]]
+    words += _where(first)
     return shlex.join(str(word) for word in words)
 
 
-def _where(record: dict[str, Any]) -> str:
-    """cpu or cuda: the same seed gives the same bytes only on the same device."""
-    device = record.get("device")
-    return "" if not device else "cpu" if device == "cpu" else "cuda"
+def _where(record: dict[str, Any]) -> list[str]:
+    """The same seed gives the same bytes only on the same device, computed in the same way."""
+    if not record.get("device"):
+        return []
+    words = ["--device", "cpu" if record["device"] == "cpu" else "cuda"]
+    for name, value in records.precision(record).items():
+        words += [f"--{name}", value]
+    return words + (["--deterministic"] if record.get("deterministic") else [])
 
 
 def _defaults(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemon.experiments.metrics import forgotten
 from mnemon.report import arrivals, figures, names
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.figures import Line
@@ -101,8 +102,7 @@ def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:
         kept = matrices[:, -1].mean(0)
         lost = None
         if matrices.shape[1] > 1:
-            before = np.nan_to_num(matrices[:, :-1, :-1], nan=0.0).max(1)  # as in Average Forgetting
-            lost = (before - matrices[:, -1, :-1]).mean(0)
+            lost = forgotten(matrices).mean(0)
         rows.append((group, kept, lost))
     top = max(
         float(np.max(kept + np.append(np.maximum(lost, 0), 0) if lost is not None else kept)) for _, kept, lost in rows

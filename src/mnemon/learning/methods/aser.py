@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon import draws as random
@@ -34,6 +32,7 @@ class ASER(Method):
         "Shim et al. 2021, Online Class-Incremental Continual Learning with Adversarial Shapley Value"
     )
     cost: ClassVar[str] = "11 to 18"
+    fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 3
     memory_rule: ClassVar[str] = "Shapley value"
 
@@ -43,10 +42,6 @@ class ASER(Method):
     @property
     def n_c(self) -> int:
         return min(self.per_class, self.memory_size)  # no class has more rows
-
-    def phase(self, span: Span) -> NDArray[np.int64]:
-        full = self.filled(span) == self.memory_size
-        return np.where(full, self.memory_size + 1, super().phase(span))
 
     def plan(self, span: Span) -> Plan:
         if self.filled(span)[0] < self.memory_size:

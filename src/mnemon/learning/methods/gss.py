@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon import draws as random
@@ -34,6 +33,7 @@ class GSS(Method):
     summary: ClassVar[str] = "ER with a memory chosen for diverse gradients (GSS-Greedy)"
     citation: ClassVar[str] = "Aljundi et al. 2019, Gradient based Sample Selection for Online Continual Learning"
     cost: ClassVar[str] = "6.5"
+    fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 1
     memory_rule: ClassVar[str] = "gradient diversity"
     needs_sample_loss: ClassVar[bool] = True
@@ -44,10 +44,6 @@ class GSS(Method):
 
     def rows_needed(self) -> int:
         return min(max(self.references * self.reference_size, self.replay_size), self.memory_size)
-
-    def phase(self, span: Span) -> NDArray[np.int64]:
-        full = self.filled(span) == self.memory_size
-        return np.where(full, self.memory_size + 1, super().phase(span))
 
     def plan(self, span: Span) -> Plan:
         filled, b, seed = int(self.filled(span)[0]), span.batch, span.seed

@@ -35,7 +35,7 @@ class MIR(Method):
 
     def plan(self, span: Span) -> Plan:
         count = max(self.candidates, self.replay_size)
-        return super().plan(span) | {"candidates": self.uniform_rows(span, "candidates", count)}
+        return {"candidates": self.uniform_rows(span, "candidates", count), "write": self.reservoir(span)}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
         rows = draws["candidates"]  # [K], fewer while fewer are filled
