@@ -52,9 +52,8 @@ class Gap(NamedTuple):
         return None if self.above is None else not self.above
 
     def __str__(self) -> str:
-        sign = "+" if round(self.mean, 2) > 0 else ""
         runs = "" if self.runs == len(cells.SEEDS) else f" (n = {self.runs})"
-        return f"{sign}{names.fixed(self.mean)} ± {names.fixed(self.half)}{runs}"
+        return f"{names.signed(self.mean)} ± {names.fixed(self.half)}{runs}"
 
 
 def ablation(name: str) -> Row:

@@ -122,9 +122,11 @@ def apart(cell: Cell, found: Sample) -> str:
     by = cells.difference(cell, found)
     if by is None:
         return ""
-    marks = LESS if cell.table == 2 else MARKS
-    sign = "+" if round(by, 2) > 0 else ""
-    return f"{sign}{names.fixed(by)} {marks[cells.verdict(cell, found)]}"
+    return f"{names.signed(by)} {mark(cell, found)}"
+
+
+def mark(cell: Cell, found: Sample) -> str:
+    return (LESS if cell.table == 2 else MARKS)[cells.verdict(cell, found)]
 
 
 def _online(cell: Cell) -> bool:

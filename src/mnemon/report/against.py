@@ -110,9 +110,8 @@ def _numbers(cell: Cell, found: Sample) -> list[str]:
     by = cells.difference(cell, found)
     apart = ""
     if by is not None:
-        mark = (tables.LESS if cell.table == 2 else tables.MARKS)[verdict]
-        sign = "+" if round(by, 2) > 0 else ""
-        apart = f'{sign}{names.fixed(by)} <span class="{verdict}" title="{MEANS[verdict]}">{mark}</span>'
+        mark = tables.mark(cell, found)
+        apart = f'{names.signed(by)} <span class="{verdict}" title="{MEANS[verdict]}">{mark}</span>'
     return [
         f'<td class="theirs">{_spread(tables.theirs(cell))}</td>',
         f"<td>{_spread(tables.ours(found))}</td>",

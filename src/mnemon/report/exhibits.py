@@ -37,19 +37,15 @@ def drawn_groups(groups: Sequence[Group]) -> list[Group]:
     best: dict[tuple[str, str, str], Group] = {}
     for group in groups:
         old = best.get(group.way)
-        if old is None or _accuracy(group) > _accuracy(old):
+        if old is None or group.accuracy > old.accuracy:
             best[group.way] = group
-    chosen = sorted(best.values(), key=lambda group: (_own(group), _accuracy(group)), reverse=True)[:MOST]
+    chosen = sorted(best.values(), key=lambda group: (_own(group), group.accuracy), reverse=True)[:MOST]
     return [group for group in groups if group in chosen]
 
 
 def _own(group: Group) -> bool:
     """With the method's own loss and classifier."""
     return own(group.way[0]) in (None, group.way[1:])
-
-
-def _accuracy(group: Group) -> float:
-    return float(np.mean(group.values("average_accuracy") or [0.0]))
 
 
 def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Exhibit:

@@ -32,7 +32,7 @@ def headline(section: Section) -> str:
 def _contrast(groups: list[Group]) -> tuple[Group, Group | None]:
     """What to compare: the paper's method with plain replay where both are there, else the two best."""
     online = [g for g in groups if g.way[0] not in names.UPPER_BOUNDS] or groups
-    ranked = sorted(online, key=lambda g: -_mean(g))
+    ranked = sorted(online, key=lambda g: -g.accuracy)
     hero = next((g for g in ranked if g.way == ("hybrid", "hybrid", "ncm")), ranked[0])
     rest = [g for g in ranked if g.way != hero.way]
     for way in (("er", "ce", "softmax"), ("fine-tune", "ce", "softmax")):
@@ -40,11 +40,6 @@ def _contrast(groups: list[Group]) -> tuple[Group, Group | None]:
         if plain is not None:
             return hero, plain
     return hero, rest[0] if rest else None
-
-
-def _mean(group: Group) -> float:
-    found = group.estimate("average_accuracy")
-    return found.mean if found else 0.0
 
 
 def _when(section: Section) -> str:
@@ -57,7 +52,7 @@ def _when(section: Section) -> str:
 def _said(group: Group) -> str:
     forgets = group.estimate("average_forgetting")
     verb = "reaches" if forgets is None else "keeps"
-    said = f"{_long(group)} {verb} {names.fixed(_mean(group), 1)}\u00a0%"
+    said = f"{_long(group)} {verb} {names.fixed(group.accuracy, 1)}\u00a0%"
     if forgets is not None:
         said += f" and forgets {names.fixed(forgets.mean, 1)} points"
     return said

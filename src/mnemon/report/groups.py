@@ -78,6 +78,11 @@ class Group:
         found = [r.get(metric) for r in self.records]
         return None if None in found else [float(v) for v in found if v is not None]
 
+    @property
+    def accuracy(self) -> float:
+        """The mean, to compare groups by."""
+        return float(np.mean(self.values("average_accuracy") or [0.0]))
+
     def estimate(self, metric: str) -> Estimate | None:
         found = self.values(metric)
         return None if found is None else estimate(found)

@@ -109,6 +109,11 @@ def fixed(value: float, digits: int = 2) -> str:
     return minus(f"{value:.{digits}f}")
 
 
+def signed(value: float) -> str:
+    """With a plus where it is above zero, as it is written."""
+    return ("+" if round(value, 2) > 0 else "") + fixed(value)
+
+
 def thousands(value: int) -> str:
     return f"{value:,}"
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from statistics import fmean
 
 from mnemon import files
 from mnemon.errors import MnemonError
@@ -211,7 +210,7 @@ def _front(groups: Sequence[Group]) -> set[int]:
     for group in groups:
         ways.setdefault(group.way, []).append(group)
     most = len(groups) if len(groups) <= READABLE else BEST
-    best = [sorted(way, key=lambda g: -fmean(g.values("average_accuracy") or [0.0])) for way in ways.values()]
+    best = [sorted(way, key=lambda g: -g.accuracy) for way in ways.values()]
     return {id(group) for way in best for group in way[:most]}
 
 
