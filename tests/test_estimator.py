@@ -501,6 +501,7 @@ def test_bad_parameters_are_refused_with_a_sentence():
         ({"gamma": 1.0, "method": "er"}, "no option 'gamma'"),
         ({"device": "tpu"}, "no device"),
         ({"seed": -1}, "seed"),
+        *[({"seed": seed, "backbone": "identity"}, "a seed is an integer") for seed in (True, 1.5, None, "a", [1])],
     ]:
         with pytest.raises(MnemonError, match=why):
             OnlineClassifier(**params).partial_fit(x, y)

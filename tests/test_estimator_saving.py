@@ -71,6 +71,23 @@ def test_saving_again_replaces_and_what_is_no_model_is_left_alone(tmp_path):
         OnlineClassifier().save(tmp_path / "x")
 
 
+def test_a_seed_of_numpy_survives_saving(tmp_path):
+    x, y = blobs(30)
+    OnlineClassifier(seed=np.int64(7)).partial_fit(x, y).save(tmp_path)
+    assert OnlineClassifier.load(tmp_path).seed == 7
+
+
+def test_labels_too_long_to_be_loaded_are_not_saved(tmp_path, monkeypatch):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    before = everything(clf)
+    monkeypatch.setattr(checkpoint, "MOST_VALUES", 100_000)
+    with pytest.raises(MnemonError, match="100,000 are the limit; nothing was written"):
+        clf.partial_fit(x[:1], ["z" * 100_000]).save(tmp_path)
+    assert same(everything(OnlineClassifier.load(tmp_path)), before)
+
+
 def test_a_save_that_fails_leaves_the_model_before_it(tmp_path, monkeypatch):
     x, y = blobs(30)
     clf = OnlineClassifier().partial_fit(x, y)

@@ -46,11 +46,17 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
     """
     blob = safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     body = {"format": FORMAT, "number": number, "tensors": _sha(blob), "values": values}
-    text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False)
+    text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False).encode()
+    for what, size, most in (("values", len(text), MOST_VALUES), ("tensors", len(blob), MOST_TENSORS)):
+        if size > most:  # `load` would refuse it, and by then the one before is gone
+            raise MnemonError(
+                f"the checkpoint {folder / f'{number:010d}'} would hold {size:,} bytes of {what}, and {most:,} are the "
+                "limit; nothing was written."
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.write(folder / f"{number:010d}.safetensors", blob)
-        files.write(folder / f"{number:010d}.json", text.encode())
+        files.write(folder / f"{number:010d}.json", text)
     except OSError as error:
         raise MnemonError(
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
+from mnemon.draws import check_seed
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
@@ -138,6 +139,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(model.names, object)
 
     def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
+        check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
             self._choice(image=x.ndim == 4),
