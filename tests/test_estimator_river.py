@@ -97,6 +97,60 @@ def test_features_are_those_of_the_first_sample():
     assert same(everything(clf), state)
 
 
+@pytest.mark.parametrize("names", [np.arange(6), np.array(list("abcdef")), range(6)], ids=["int64", "str_", "int"])
+def test_names_of_numpys_types_are_plain_ones(names, tmp_path):
+    x, y = blobs(20)
+    clf = OnlineClassifier()
+    for row, label in zip(x, y, strict=True):
+        clf.learn_one(dict(zip(names, row, strict=True)), int(label))
+    clf.learn_many(pd.DataFrame(x, columns=pd.Index(names, dtype=object)), y)
+    clf.save(tmp_path)
+    twin = OnlineClassifier.load(tmp_path)
+    sample = dict(zip(np.asarray(names).tolist(), x[0].tolist(), strict=True))
+    assert twin.predict_proba_one(sample) == clf.predict_proba_one(sample)
+
+
+def test_names_that_could_not_be_saved_are_refused_at_the_first_sample():
+    for name in (1.5, np.float64(1.5), None, ("a", "b"), True, pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01")):
+        clf = OnlineClassifier()
+        with pytest.raises(MnemonError, match="named by a str or an int"):
+            clf.learn_one({"a": 1.0, name: 2.0}, 0)
+        assert not hasattr(clf, "classes_")
+    x, y = blobs(4, width=2)
+    for columns in (
+        [0.5, 1.5],
+        pd.date_range("2024-01-01", periods=2),
+        pd.MultiIndex.from_product([["a"], ["b", "c"]]),
+    ):
+        clf = OnlineClassifier()
+        with pytest.raises(MnemonError, match="named by a str or an int"):
+            clf.learn_many(pd.DataFrame(x, columns=columns), y)
+        assert not hasattr(clf, "classes_")
+    with pytest.raises(MnemonError, match="same name"):
+        OnlineClassifier().learn_many(pd.DataFrame(x, columns=["a", "a"]), y)
+
+
+def test_many_are_a_frame_or_a_list_of_dicts():
+    samples, y = zip(*dicts(30), strict=True)
+    frame = pd.DataFrame(list(samples))
+    clf, twin = OnlineClassifier(), OnlineClassifier()
+    assert clf.predict_proba_many(list(samples)).shape == (30, 0)
+    clf.learn_many(frame, y)
+    twin.learn_many(iter(samples), y)
+    assert same(everything(clf), everything(twin))
+    assert clf.predict_many(list(samples)).equals(clf.predict_many(frame))
+    assert clf.predict_proba_many(list(samples)).equals(clf.predict_proba_many(frame))
+    for model in (clf, OnlineClassifier()):
+        for nothing in ([], pd.DataFrame(columns=list("abcdef"))):
+            with pytest.raises(MnemonError, match="at least one sample"):
+                model.learn_many(nothing, [])
+        for wrong in (samples[0], 3, None):
+            with pytest.raises(MnemonError, match="a frame or a list of dicts"):
+                model.learn_many(wrong, [0])
+        with pytest.raises(MnemonError, match="a sample is a dict"):
+            model.learn_many(np.zeros((2, 6)), [0, 1])
+
+
 def test_a_model_of_arrays_calls_its_features_by_number_and_survives_saving(tmp_path):
     x, y = blobs(30)
     clf = OnlineClassifier().partial_fit(x, y)

@@ -101,7 +101,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         face = copy.copy(self)
         x = face._samples(X, model)
         named = model is None and "feature_names_in_" in vars(face)
-        names = list(face.feature_names_in_) if named else None
+        names = rows.plain(face.feature_names_in_) if named else None
         found = values.labels(y)
         ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
         return self._take(model, x, found, ahead, names)
@@ -224,7 +224,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn_rows([x], [y])
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a frame of samples now; its columns may come in any order."""
+        """Learn a frame (its columns may come in any order) or a list of dicts now."""
         self._learn_rows(X, y)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
@@ -246,29 +246,29 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return dict(zip(frozen.labels, p.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
-        """The labels of a frame, as a series with its index; empty before anything was learned."""
+        """The labels of a frame (or a list of dicts), as a series with its index; empty before anything was learned."""
         import pandas as pd
 
         model = self._model_or_none()
         if model is None:
             return pd.Series(dtype=object)
-        frozen = model.frozen()
+        frozen, X = model.frozen(), rows.listed(X)
         best = frozen.scores(rows.tensor(X, model.names, model.inputs)).argmax(1).numpy()
-        return pd.Series(frozen.classes[best], index=X.index)
+        return pd.Series(frozen.classes[best], index=rows.index(X))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probabilities for a frame, as a frame with a column for each label."""
+        """The probabilities for a frame (or a list of dicts), as a frame with a column for each label."""
         import pandas as pd
 
-        model = self._model_or_none()
+        model, X = self._model_or_none(), rows.listed(X)
         if model is None:
-            return pd.DataFrame(index=X.index)
+            return pd.DataFrame(index=rows.index(X))
         frozen = model.frozen()
-        return pd.DataFrame(
-            frozen.probabilities(rows.tensor(X, model.names, model.inputs)), index=X.index, columns=frozen.classes
-        )
+        p = frozen.probabilities(rows.tensor(X, model.names, model.inputs))
+        return pd.DataFrame(p, index=rows.index(X), columns=frozen.classes)
 
     def _learn_rows(self, X: Any, y: Any) -> None:
+        X = rows.listed(X)
         model = self._model_or_none()
         names = rows.names(X) if model is None else model.names
         self._take(model, rows.tensor(X, names, None if model is None else model.inputs), values.labels(y), [], names)

@@ -55,8 +55,6 @@ def save(
 ) -> None:
     """Write the model into the folder `path`: whole, or not at all; what was there before stays until then. `beside` is
     saved with it and given back by `load`: what somebody knows about this very state of the model."""
-    if model.names is not None and not all(type(name) in (str, int) for name in model.names):
-        raise MnemonError("a model whose features are named by something else than str or int cannot be saved.")
     folder = Path(path)
     check_folder(folder)
     with model.lock:  # a chunk is in it wholly or not
