@@ -107,6 +107,48 @@ def test_a_save_that_fails_leaves_the_model_before_it(tmp_path, monkeypatch):
     assert same(everything(OnlineClassifier.load(tmp_path)), before)
 
 
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("0000000002.safetensors", cut),
+        ("0000000002.safetensors", lambda path: path.write_bytes(b"")),
+        ("0000000002.safetensors", os.unlink),
+        ("0000000002.json", cut),
+    ],
+    ids=["tensors cut", "tensors empty", "tensors gone", "values cut"],
+)
+def test_a_damaged_model_says_how_to_go_back_to_the_one_before(tmp_path, name, damage):
+    x, y = blobs(60)
+    clf = OnlineClassifier().partial_fit(x[:30], y[:30])
+    clf.save(tmp_path)
+    before = everything(clf)
+    clf.partial_fit(x[30:], y[30:]).save(tmp_path)
+    damage(tmp_path / name)
+    with pytest.raises(MnemonError, match=r"it is damaged: .*; the one before it is whole: delete 0000000002\.json to"):
+        OnlineClassifier.load(tmp_path)
+    (tmp_path / "0000000002.json").unlink()
+    back = OnlineClassifier.load(tmp_path)
+    assert same(everything(back), before)
+    back.partial_fit(x[30:], y[30:]).save(tmp_path)
+    assert same(everything(OnlineClassifier.load(tmp_path)), everything(clf))
+
+
+def test_no_way_back_to_a_model_that_is_damaged_too(tmp_path):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    clf.save(tmp_path)
+    for path in tmp_path.glob("*.safetensors"):
+        cut(path)
+    with pytest.raises(MnemonError, match="it is damaged") as said:
+        OnlineClassifier.load(tmp_path)
+    assert "delete" not in str(said.value)
+
+
 class Tiny(nn.Module):
     def __init__(self):
         super().__init__()

@@ -87,6 +87,11 @@ def newest(folder: Path) -> int:
     return next(iter(_numbers(folder)), 0)
 
 
+def before(folder: Path, number: int) -> int:
+    """The number of the checkpoint before this one, 0 if there is none."""
+    return next((n for n in _numbers(folder) if n < number), 0)
+
+
 def read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], None]) -> Checkpoint:
     """One checkpoint from a stranger: no links are followed, and `check` sees its values and what the tensors claim to be
     before any of them is read. Whatever is wrong is a ValueError or an OSError."""

@@ -32,6 +32,16 @@ DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
 BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
 OTHERS = re.compile(r"log\.json|\.lock|\.log\.json\..*\.part")  # what `mnemon fit` has in the folder of its model
+DAMAGE = (  # what reading a file that is not as it was written can raise
+    OSError,
+    safetensors.SafetensorError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    OverflowError,
+    UnicodeError,
+)
 
 
 class Loaded(NamedTuple):
@@ -89,15 +99,30 @@ def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, metho
     number = checkpoint.newest(folder)
     if number == 0:
         raise MnemonError(f"{folder} holds no saved model.")
+    found = None
     try:
         found = checkpoint.read(folder, number, _check)
         loaded = _restored(found, backbone, method, device)
         _need(sorted(loaded.params) == sorted(names), "its parameters are others")
         return loaded
-    except (OSError, MnemonError, safetensors.SafetensorError, MemoryError) as error:
+    except (MnemonError, MemoryError, PermissionError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
-    except (ValueError, KeyError, TypeError, RuntimeError, OverflowError, UnicodeError) as error:
-        raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}") from None
+    except DAMAGE as error:
+        back = "" if found else _way_back(folder, number)  # what could be read may be right, and what was given wrong
+        raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}{back}") from None
+
+
+def _way_back(folder: Path, damaged: int) -> str:
+    """How to go back to the model before a damaged one, if that one is there and whole; going back is the owner's choice,
+    since what was learned between the two would be learned again or lost."""
+    number = checkpoint.before(folder, damaged)
+    if number == 0:
+        return ""
+    try:
+        checkpoint.read(folder, number, _check)
+    except (MnemonError, MemoryError, *DAMAGE):
+        return ""
+    return f"; the one before it is whole: delete {damaged:010d}.json to go back to it."
 
 
 def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
