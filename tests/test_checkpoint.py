@@ -132,7 +132,9 @@ def test_what_load_would_refuse_is_not_written(tmp_path, monkeypatch, limit):
     fill(tmp_path, 1)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(checkpoint, limit, 500)
-    with pytest.raises(MnemonError, match=r"0000000002 would hold [\d,]+ bytes .*500 are the limit; nothing was written"):
+    with pytest.raises(
+        MnemonError, match=r"0000000002 would hold [\d,]+ bytes .*500 are the limit; nothing was written"
+    ):
         checkpoint.save(tmp_path, 2, {"w": torch.zeros(200)}, {"labels": "x" * 500})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

@@ -321,6 +321,22 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
             clf.predict(bad)
 
 
+def test_a_sentence_never_holds_the_data():
+    x, y = blobs(40, width=768)
+    clf = OnlineClassifier().partial_fit(x, y)
+    with pytest.raises(MnemonError, match=r"got 1D array.*\(768,\).*Reshape your data: one sample is X\[None\]") as said:
+        clf.predict(x[0])
+    assert len(str(said.value)) < 200
+    assert clf.predict(x[0][None]).shape == (1,)
+    text = x[:2].astype(object)
+    text[1, 1] = "word " * 10_000
+    for bad in (x[:2] * 1j, (x[:2] * 1j).astype(object), text, x[0, 0], torch.from_numpy(x[0]), [], x[:0], x[:, :0]):
+        for act in (clf.predict, lambda bad: OnlineClassifier().fit(bad, y[:2])):
+            with pytest.raises(MnemonError) as said:
+                act(bad)
+            assert 10 < len(str(said.value)) <= 500
+
+
 # --- scaling
 
 

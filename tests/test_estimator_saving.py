@@ -149,6 +149,19 @@ def test_no_way_back_to_a_model_that_is_damaged_too(tmp_path):
     assert "delete" not in str(said.value)
 
 
+def test_a_model_of_another_format_is_not_called_damaged(tmp_path, monkeypatch):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    clf.save(tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(MnemonError, match="its format is 99") as said:
+        OnlineClassifier.load(tmp_path)
+    assert "damaged" not in str(said.value)
+    assert "delete" not in str(said.value)
+
+
 class Tiny(nn.Module):
     def __init__(self):
         super().__init__()

@@ -103,7 +103,8 @@ def _read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], N
     if not isinstance(body, dict) or body.pop("sha256", None) != _sha(_canonical(body)):
         raise ValueError("its values do not match their checksum")
     if body.get("format") != FORMAT:
-        raise ValueError(f"its format is {body.get('format')}, this version reads {FORMAT}")
+        # It may be whole: of a newer version.
+        raise MnemonError(f"its format is {body.get('format')}, this version reads {FORMAT}")
     path = folder / f"{number:010d}.safetensors"
     if check is not None:
         check(body["values"], _shapes(path))

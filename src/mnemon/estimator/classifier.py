@@ -6,6 +6,7 @@ import copy
 import os
 import sys
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +28,8 @@ from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
+
+LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
 class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
@@ -173,13 +176,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             if not values.is_frame(X) and not hasattr(X, "toarray"):
                 X = np.asarray(X)
+                values.check_kind(X)  # scikit-learn's own sentences hold the whole array
             if np.ndim(X) > 2:
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
         except (ValueError, TypeError) as error:
             kind = WrongType if isinstance(error, TypeError) else MnemonError
-            raise kind(" ".join(str(error).split())) from None
+            raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
         x = values.tensor(a)
         if model is None:
             return x

@@ -37,6 +37,19 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "columns") and hasattr(values, "shape")
 
 
+def check_kind(a: NDArray[Any]) -> None:
+    """Refuse what is no table of numbers by its shape and type alone; the words are those scikit-learn's users know."""
+    if a.ndim == 0:
+        raise MnemonError("Expected 2D array, got scalar array instead: X must hold samples.")
+    if a.ndim == 1 and a.size > 0:
+        raise MnemonError(
+            f"Expected 2D array, got 1D array instead: X has the shape {a.shape}. Reshape your data: one sample is X[None], "
+            "one feature of many samples X[:, None]."
+        )
+    if a.dtype.kind == "c":
+        raise MnemonError(f"Complex data not supported: X is {a.dtype} of shape {a.shape}.")
+
+
 def tensor(a: NDArray[Any]) -> Tensor:
     """Samples [n, …] as the learner holds them: images of uint8 as they are, all other numbers as float32; channels first.
 
