@@ -316,6 +316,10 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
         ([[1, 2], [3]], "inhomogeneous"),
         (np.zeros((2, 8, 0)), r"not an array of shape \(2, 8, 0\)"),
         ("abc", "array|scalar"),
+        ([torch.zeros(3), torch.zeros(4)], r"one shape, not \(3,\) and \(4,\)"),
+        (torch.zeros(2, 8, 8).to_sparse(), "plain numbers; one of torch.float32, torch.sparse_coo"),
+        (torch.zeros(2, 8, 8, device="meta"), "on meta cannot be read"),
+        (torch.zeros(2, 64, dtype=torch.complex64).conj(), "plain numbers"),
     ]:
         with pytest.raises(MnemonError, match=why):
             clf.predict(bad)
@@ -324,7 +328,9 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
 def test_a_sentence_never_holds_the_data():
     x, y = blobs(40, width=768)
     clf = OnlineClassifier().partial_fit(x, y)
-    with pytest.raises(MnemonError, match=r"got 1D array.*\(768,\).*Reshape your data: one sample is X\[None\]") as said:
+    with pytest.raises(
+        MnemonError, match=r"got 1D array.*\(768,\).*Reshape your data: one sample is X\[None\]"
+    ) as said:
         clf.predict(x[0])
     assert len(str(said.value)) < 200
     assert clf.predict(x[0][None]).shape == (1,)
@@ -421,6 +427,8 @@ def test_a_rejected_chunk_changes_nothing(first):
         (x, y[:-1], {}, MnemonError, "40 samples and y 39 labels"),
         (x, [*y[:-1], 0.5], {}, MnemonError, "continuous"),
         (x, y[:, None].repeat(2, 1), {}, MnemonError, "one label a sample"),
+        (x, [[0, 1], [2]], {}, MnemonError, "one label a sample"),
+        (x, torch.zeros(40, device="meta"), {}, MnemonError, "cannot be read"),
         (x, y, {"sample_weight": np.ones(40)}, MnemonError, "sample_weight is not supported"),
         (x, y, {"classes": [None]}, MnemonError, "a label is"),
         (raising(x), y, {}, OSError, "camera"),
@@ -516,11 +524,30 @@ def test_bad_parameters_are_refused_with_a_sentence():
         ({"lr": -1}, "above 0"),
         ({"gamma": 1.0, "method": "er"}, "no option 'gamma'"),
         ({"device": "tpu"}, "no device"),
+        *[({"device": device}, "a device is") for device in (0, None, ["cpu"])],
+        *[({"method": method}, "method must be a name") for method in (3, ["er"], nn.Linear)],
+        *[({"backbone": backbone}, "a backbone is a name, an nn.Module") for backbone in (None, 3)],
+        ({"backbone": lambda: 3}, "must return an nn.Module"),
+        ({"backbone": nn.Linear(3, 2)}, r"cannot take samples of shape \(6,\)"),
+        ({"classifier": ["ncm"]}, "classifier must be a name"),
+        ({"loss": 3}, "loss must be a name"),
+        ({"lr": 1e308}, "lr must be at most"),
+        ({"gamma": 10**400}, "out of range"),
+        ({"method": "fine-tune", "memory_size": [1]}, "of type int"),
         ({"seed": -1}, "seed"),
         *[({"seed": seed, "backbone": "identity"}, "a seed is an integer") for seed in (True, 1.5, None, "a", [1])],
     ]:
         with pytest.raises(MnemonError, match=why):
             OnlineClassifier(**params).partial_fit(x, y)
+
+
+def test_a_device_of_torch_is_taken_and_kept(tmp_path):
+    x, y = blobs(10)
+    clf = OnlineClassifier(device=torch.device("cpu")).partial_fit(x, y)
+    clf.set_params(device=torch.device("cpu")).partial_fit(x, y).save(tmp_path)  # the same one, so nothing changed
+    assert OnlineClassifier.load(tmp_path).device == "cpu"
+    twin = OnlineClassifier.load(tmp_path, device=torch.device("cpu"))
+    assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
 
 
 def test_nothing_learned_nothing_said():

@@ -192,6 +192,8 @@ def test_code_of_ones_own_is_given_again(tmp_path):
     with pytest.raises(MnemonError, match=r"'mine' is your own.*load\(path, method="):
         OnlineClassifier.load(tmp_path / "method")
     assert same(everything(OnlineClassifier.load(tmp_path / "method", method=Mine)), everything(clf))
+    with pytest.raises(MnemonError, match="method must be a name or a Method class"):
+        OnlineClassifier.load(tmp_path / "method", method=3)
 
 
 # --- what a stranger may have put there
@@ -263,6 +265,9 @@ FORGED = [
     ({"params": {}}, "damaged"),
     ({"params": {"seed": [0], "device": "cpu"}}, "no value"),
     ({"params": {"seed": "0", "device": "cpu"}}, "seed"),
+    ({"params": {"seed": True, "device": "cpu"}}, "no value"),
+    ({"params": {"seed": 0, "device": 3}}, "a device is"),
+    ({"params": {"seed": 0, "device": None}}, "a device is"),
     ({"params": {"seed": 0, "device": "cpu", "wings": 2}}, "parameters are others"),
 ]
 
@@ -272,6 +277,17 @@ def test_forged_values_are_refused(saved, tmp_path, change, why):
     folder = copied(saved, tmp_path)
     forge(folder, lambda values: values.update(change))
     with pytest.raises(MnemonError, match=why):
+        OnlineClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("batch_size", "x", "of type int"), ("lr", -1, "above 0"), ("loss", 3, "a name"), ("memory_size", 0, "at least")],
+)
+def test_parameters_that_could_not_be_given_are_refused(saved, tmp_path, name, value, why):
+    folder = copied(saved, tmp_path)
+    forge(folder, lambda values: values["params"].update({name: value}))
+    with pytest.raises(MnemonError, match=f"cannot be loaded.*{why}"):
         OnlineClassifier.load(folder)
 
 

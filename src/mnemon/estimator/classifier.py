@@ -29,6 +29,7 @@ from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 
+FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
@@ -51,7 +52,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     replay_size   samples of the memory per step
     loss, classifier    other ones than the method's own, by name
     lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
-    device        "auto" (the GPU where there is one), "cpu", "cuda"
+    device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
     """
 
@@ -70,7 +71,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier: str | None = None,
         lr: float | None = None,
         gamma: float | None = None,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
         self.method = method
@@ -156,10 +157,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _choice(self, *, image: bool) -> Choice:
         """The method filled in; options it has no use for are left out where they stand at their defaults."""
+        for name, named in (("loss", self.loss), ("classifier", self.classifier)):
+            if not isinstance(named, str | None):
+                raise MnemonError(f"{name} must be a name or None, not {named!r}.")
         given = {"batch_size": self.batch_size, "lr": self.lr, "gamma": self.gamma}
-        kind = self.method if isinstance(self.method, type) else method_named(self.method)
+        kind = _method(self.method)
+        of_memory = {"memory_size": self.memory_size, "replay_size": self.replay_size}
         if kind.replays:
-            given |= {"memory_size": self.memory_size, "replay_size": self.replay_size}
+            given |= of_memory
+        elif not all(type(size) is int or isinstance(size, np.integer) for size in of_memory.values()):
+            raise MnemonError("memory_size and replay_size must be of type int, though this method keeps no memory.")
         given = {name: value for name, value in given.items() if value is not None}
         loss, classifier = self.loss, self.classifier
         if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
@@ -168,7 +175,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
                 loss = "ms"
         classifiers = None if classifier is None else [classifier]
-        return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+        try:
+            choice = choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+        except OverflowError as error:  # a whole number no float can hold
+            raise MnemonError(f"lr or gamma is out of range: {error}.") from None
+        if choice.method.lr > FLOAT32:
+            raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {choice.method.lr}.")
+        return choice
 
     def _samples(self, X: Any, model: Model | None) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
@@ -292,11 +305,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         backbone: Any = None,
         method: type[Method] | None = None,
-        device: str | None = None,
+        device: str | torch.device | None = None,
     ) -> Self:
         """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
+        if method is not None:
+            _method(method)
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
+        try:
+            made._choice(image=len(found.model.inputs.shape) == 3)
+        except MnemonError as error:
+            raise MnemonError(f"the model {path} cannot be loaded: {error}") from None
         made._adopt(found.model, made.get_params(deep=False))
         made._beside = found.beside
         return made
@@ -339,7 +358,16 @@ def _check_lengths(x: Tensor, y: list[Label]) -> None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, str | int | float) and a == b)
+    return a is b or (type(a) is type(b) and isinstance(a, str | int | float | torch.device) and a == b)
+
+
+def _method(given: Any) -> type[Method]:
+    """The method of a name, or the one given."""
+    if isinstance(given, str):
+        return method_named(given)
+    if not (isinstance(given, type) and issubclass(given, Method)):
+        raise MnemonError(f"method must be a name or a Method class, not {given!r}.")
+    return given
 
 
 def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:

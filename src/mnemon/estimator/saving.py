@@ -92,7 +92,7 @@ def save(
         checkpoint.save(folder, checkpoint.newest(folder) + 1, tensors, values)
 
 
-def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
+def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: Any) -> Loaded:
     """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
     constructor's parameters."""
     folder = Path(path)
@@ -161,7 +161,7 @@ def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
     )
 
 
-def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: str | None) -> Loaded:
+def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: Any) -> Loaded:
     _, tensors, values = found
     if values["backbone"] is None and backbone is None:
         raise MnemonError(
@@ -240,4 +240,6 @@ def _size(shapes: checkpoint.Shapes, name: str) -> int:
 
 
 def _plain(given: Any) -> Any:
+    if isinstance(given, torch.device):
+        return str(given)
     return given.item() if isinstance(given, np.generic) else given
