@@ -9,7 +9,7 @@ from mnemon import MnemonError, OnlineClassifier
 from test_estimator import blobs, everything, same
 
 river = pytest.importorskip("river")
-from river import datasets, evaluate, metrics, stream  # noqa: E402
+from river import datasets, ensemble, evaluate, metrics, stream  # noqa: E402
 
 
 def dicts(n, names="abcdef"):
@@ -27,6 +27,29 @@ def test_progressive_validation_takes_it_as_its_own():
     assert evaluate.progressive_val_score(iter(dicts(50)), OnlineClassifier(), metrics.MacroF1()).get() > 0.6
     assert isinstance(clf, river.base.Classifier)
     assert metric.works_with(clf)
+
+
+def test_a_clone_is_fresh_and_rivers_ensembles_are_made_of_it():
+    body = torch.nn.Linear(6, 4)
+    clf = OnlineClassifier(memory_size=50, backbone=body)
+    for x, y in dicts(20):
+        clf.learn_one(x, y)
+    twin = clf.clone({"seed": 3})
+    assert not hasattr(twin, "classes_")
+    assert twin.memory_size == 50
+    assert (clf.seed, twin.seed) == (0, 3)
+    assert twin.backbone is not body
+    assert torch.equal(twin.backbone.weight, body.weight)
+    learned = clf.clone(include_attributes=True)
+    assert same(everything(learned), everything(clf))
+    for x, y in dicts(5):
+        learned.learn_one(x, y)  # on its own
+    assert (learned.n_seen_, clf.n_seen_) == (25, 20)
+    with pytest.raises(MnemonError, match="no parameter 'wings'"):
+        clf.clone({"wings": 2})
+    bagged = ensemble.BaggingClassifier(OnlineClassifier(memory_size=50), n_models=3, seed=0)
+    assert evaluate.progressive_val_score(iter(dicts(60)), bagged, metrics.Accuracy()).get() > 0.6
+    assert len({model.n_seen_ for model in bagged}) > 1
 
 
 def test_before_the_first_sample_nothing_is_predicted():

@@ -236,6 +236,19 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- River: one sample is a dict of features
 
+    def clone(self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """A fresh one with these parameters, of which `new_params` are others; what was learned comes along only with
+        `include_attributes`. River's ensembles make their members so."""
+        given = self.get_params(deep=False) | dict(new_params or {})
+        strange = sorted(given.keys() - set(self._get_param_names()))
+        if strange:
+            raise MnemonError(f"there is no parameter {strange[0]!r}; there are {', '.join(self._get_param_names())}.")
+        learned = {name: value for name, value in vars(self).items() if include_attributes and name not in given}
+        given, learned = copy.deepcopy((given, learned))  # in one go: the model knows its parameters by identity
+        made = type(self)(**given)
+        vars(made).update(learned)
+        return made
+
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
         """Learn one sample now."""
         self._learn_rows([x], [y])
