@@ -1,5 +1,6 @@
 """OnlineClassifier: labels at any time, each sample once, whole chunks or nothing."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -592,6 +593,33 @@ def test_eight_threads_predict_while_one_learns():
     assert len(found) > 8
     assert set(found) <= existed
     assert same(everything(clf), everything(twin))
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["arrays", "dicts"])
+def test_threads_that_begin_at_once_lose_nothing(rows):
+    x, y = blobs(200)
+    clf, start, errors = OnlineClassifier(), threading.Barrier(4), []
+
+    def learn(part):
+        try:
+            start.wait(30)
+            if rows:
+                names = "abcdef" if part % 2 else "fedcba"  # each finds the features of the first
+                clf.learn_many([dict(zip(names, row, strict=True)) for row in x[part::4]], y[part::4])
+            else:
+                clf.partial_fit(x[part::4], y[part::4])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=learn, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert clf.n_seen_ == 200
+    assert pickle.loads(pickle.dumps(clf)).n_seen_ == 200
+    assert copy.deepcopy(clf).n_seen_ == 200
 
 
 def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from textwrap import shorten
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -100,15 +103,23 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, fresh=False)
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
-        model = None if fresh else self._model_or_none()
-        # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
-        face = copy.copy(self)
-        x = face._samples(X, model)
-        named = model is None and "feature_names_in_" in vars(face)
-        names = rows.plain(face.feature_names_in_) if named else None
-        found = values.labels(y)
+        X, found = values.drained(X), values.labels(y)
         ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
-        return self._take(model, x, found, ahead, names)
+        with self._one_begins():
+            model = None if fresh else self._model_or_none()
+            # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
+            face = copy.copy(self)
+            x = face._samples(X, model)
+            named = model is None and "feature_names_in_" in vars(face)
+            names = rows.plain(face.feature_names_in_) if named else None
+            return self._take(model, x, found, ahead, names)
+
+    def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
+        """The first chunk makes the model: whoever comes meanwhile waits for it. Later chunks wait at the model's lock."""
+        if self.__sklearn_is_fitted__():
+            return contextlib.nullcontext()
+        with _BEGINNING:
+            return _BEGINNINGS.setdefault(self, threading.RLock())
 
     def _take(
         self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
@@ -133,7 +144,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Be the face of this model; `given` are the parameters it was made with."""
         if self._model_or_none() is model:
             return
-        self._model, self._given = model, given
+        self._given = given
         self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
@@ -141,6 +152,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = model.inputs.shape[0]
         if model.names is not None and all(isinstance(name, str) for name in model.names):
             self.feature_names_in_ = np.array(model.names, object)
+        self._model = model  # last: who finds it finds the rest
 
     def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
         check_seed(self.seed)
@@ -299,9 +311,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_rows(self, X: Any, y: Any) -> None:
         X = rows.listed(X)
-        model = self._model_or_none()
-        names = rows.names(X) if model is None else model.names
-        self._take(model, rows.tensor(X, names, None if model is None else model.inputs), values.labels(y), [], names)
+        found = values.labels(y)
+        with self._one_begins():
+            model = self._model_or_none()
+            names = rows.names(X) if model is None else model.names
+            self._take(model, rows.tensor(X, names, None if model is None else model.inputs), found, [], names)
 
     # --- on disk
 
@@ -363,6 +377,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+# A lock for each classifier that begins; outside of it, since a lock can neither be copied nor pickled.
+_BEGINNINGS: WeakKeyDictionary[OnlineClassifier, Any] = WeakKeyDictionary()
+_BEGINNING = threading.Lock()
 
 
 def _check_lengths(x: Tensor, y: list[Label]) -> None:
