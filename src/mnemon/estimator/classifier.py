@@ -103,8 +103,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, fresh=False)
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
-        X, found = values.drained(X), values.labels(y)
-        ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
+        X, y = values.drained(X), values.drained(y)
         with self._one_begins():
             model = None if fresh else self._model_or_none()
             # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
@@ -112,6 +111,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             x = face._samples(X, model)
             named = model is None and "feature_names_in_" in vars(face)
             names = rows.plain(face.feature_names_in_) if named else None
+            found = values.labels(y)
+            ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
             return self._take(model, x, found, ahead, names)
 
     def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
@@ -119,7 +120,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.__sklearn_is_fitted__():
             return contextlib.nullcontext()
         with _BEGINNING:
-            return _BEGINNINGS.setdefault(self, threading.RLock())
+            lock: contextlib.AbstractContextManager[Any] = _BEGINNINGS.setdefault(self, threading.RLock())
+            return lock
 
     def _take(
         self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
@@ -258,7 +260,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learned = {name: value for name, value in vars(self).items() if include_attributes and name not in given}
         given, learned = copy.deepcopy((given, learned))  # in one go: the model knows its parameters by identity
         made = type(self)(**given)
-        vars(made).update(learned)
+        made.__dict__.update(learned)
         return made
 
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
