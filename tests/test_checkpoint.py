@@ -127,6 +127,18 @@ def test_any_garbage_is_passed_over_never_a_crash(tmp_path_factory, data):
     assert len(lines) <= 1
 
 
+@pytest.mark.parametrize("limit", ["MOST_VALUES", "MOST_TENSORS"])
+def test_what_load_would_refuse_is_not_written(tmp_path, monkeypatch, limit):
+    fill(tmp_path, 1)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(checkpoint, limit, 500)
+    with pytest.raises(
+        MnemonError, match=r"0000000002 would hold [\d,]+ bytes .*500 are the limit; nothing was written"
+    ):
+        checkpoint.save(tmp_path, 2, {"w": torch.zeros(200)}, {"labels": "x" * 500})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch):
     fill(tmp_path, 1)
     real = files._flush

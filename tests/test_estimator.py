@@ -1,5 +1,6 @@
 """OnlineClassifier: labels at any time, each sample once, whole chunks or nothing."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -316,9 +317,31 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
         ([[1, 2], [3]], "inhomogeneous"),
         (np.zeros((2, 8, 0)), r"not an array of shape \(2, 8, 0\)"),
         ("abc", "array|scalar"),
+        ([torch.zeros(3), torch.zeros(4)], r"one shape, not \(3,\) and \(4,\)"),
+        (torch.zeros(2, 8, 8).to_sparse(), "plain numbers; one of torch.float32, torch.sparse_coo"),
+        (torch.zeros(2, 8, 8, device="meta"), "on meta cannot be read"),
+        (torch.zeros(2, 64, dtype=torch.complex64).conj(), "plain numbers"),
     ]:
         with pytest.raises(MnemonError, match=why):
             clf.predict(bad)
+
+
+def test_a_sentence_never_holds_the_data():
+    x, y = blobs(40, width=768)
+    clf = OnlineClassifier().partial_fit(x, y)
+    with pytest.raises(
+        MnemonError, match=r"got 1D array.*\(768,\).*Reshape your data: one sample is X\[None\]"
+    ) as said:
+        clf.predict(x[0])
+    assert len(str(said.value)) < 200
+    assert clf.predict(x[0][None]).shape == (1,)
+    text = x[:2].astype(object)
+    text[1, 1] = "word " * 10_000
+    for bad in (x[:2] * 1j, (x[:2] * 1j).astype(object), text, x[0, 0], torch.from_numpy(x[0]), [], x[:0], x[:, :0]):
+        for act in (clf.predict, lambda bad: OnlineClassifier().fit(bad, y[:2])):
+            with pytest.raises(MnemonError) as said:
+                act(bad)
+            assert 10 < len(str(said.value)) <= 500
 
 
 # --- scaling
@@ -405,6 +428,8 @@ def test_a_rejected_chunk_changes_nothing(first):
         (x, y[:-1], {}, MnemonError, "40 samples and y 39 labels"),
         (x, [*y[:-1], 0.5], {}, MnemonError, "continuous"),
         (x, y[:, None].repeat(2, 1), {}, MnemonError, "one label a sample"),
+        (x, [[0, 1], [2]], {}, MnemonError, "one label a sample"),
+        (x, torch.zeros(40, device="meta"), {}, MnemonError, "cannot be read"),
         (x, y, {"sample_weight": np.ones(40)}, MnemonError, "sample_weight is not supported"),
         (x, y, {"classes": [None]}, MnemonError, "a label is"),
         (raising(x), y, {}, OSError, "camera"),
@@ -500,10 +525,30 @@ def test_bad_parameters_are_refused_with_a_sentence():
         ({"lr": -1}, "above 0"),
         ({"gamma": 1.0, "method": "er"}, "no option 'gamma'"),
         ({"device": "tpu"}, "no device"),
+        *[({"device": device}, "a device is") for device in (0, None, ["cpu"])],
+        *[({"method": method}, "method must be a name") for method in (3, ["er"], nn.Linear)],
+        *[({"backbone": backbone}, "a backbone is a name, an nn.Module") for backbone in (None, 3)],
+        ({"backbone": lambda: 3}, "must return an nn.Module"),
+        ({"backbone": nn.Linear(3, 2)}, r"cannot take samples of shape \(6,\)"),
+        ({"classifier": ["ncm"]}, "classifier must be a name"),
+        ({"loss": 3}, "loss must be a name"),
+        ({"lr": 1e308}, "lr must be at most"),
+        ({"gamma": 10**400}, "out of range"),
+        ({"method": "fine-tune", "memory_size": [1]}, "of type int"),
         ({"seed": -1}, "seed"),
+        *[({"seed": seed, "backbone": "identity"}, "a seed is an integer") for seed in (True, 1.5, None, "a", [1])],
     ]:
         with pytest.raises(MnemonError, match=why):
             OnlineClassifier(**params).partial_fit(x, y)
+
+
+def test_a_device_of_torch_is_taken_and_kept(tmp_path):
+    x, y = blobs(10)
+    clf = OnlineClassifier(device=torch.device("cpu")).partial_fit(x, y)
+    clf.set_params(device=torch.device("cpu")).partial_fit(x, y).save(tmp_path)  # the same one, so nothing changed
+    assert OnlineClassifier.load(tmp_path).device == "cpu"
+    twin = OnlineClassifier.load(tmp_path, device=torch.device("cpu"))
+    assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
 
 
 def test_nothing_learned_nothing_said():
@@ -548,6 +593,33 @@ def test_eight_threads_predict_while_one_learns():
     assert len(found) > 8
     assert set(found) <= existed
     assert same(everything(clf), everything(twin))
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["arrays", "dicts"])
+def test_threads_that_begin_at_once_lose_nothing(rows):
+    x, y = blobs(200)
+    clf, start, errors = OnlineClassifier(), threading.Barrier(4), []
+
+    def learn(part):
+        try:
+            start.wait(30)
+            if rows:
+                names = "abcdef" if part % 2 else "fedcba"  # each finds the features of the first
+                clf.learn_many([dict(zip(names, row, strict=True)) for row in x[part::4]], y[part::4])
+            else:
+                clf.partial_fit(x[part::4], y[part::4])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=learn, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert clf.n_seen_ == 200
+    assert pickle.loads(pickle.dumps(clf)).n_seen_ == 200
+    assert copy.deepcopy(clf).n_seen_ == 200
 
 
 def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):

@@ -9,7 +9,7 @@ from mnemon import MnemonError, OnlineClassifier
 from test_estimator import blobs, everything, same
 
 river = pytest.importorskip("river")
-from river import datasets, evaluate, metrics, stream  # noqa: E402
+from river import datasets, ensemble, evaluate, metrics, stream  # noqa: E402
 
 
 def dicts(n, names="abcdef"):
@@ -27,6 +27,29 @@ def test_progressive_validation_takes_it_as_its_own():
     assert evaluate.progressive_val_score(iter(dicts(50)), OnlineClassifier(), metrics.MacroF1()).get() > 0.6
     assert isinstance(clf, river.base.Classifier)
     assert metric.works_with(clf)
+
+
+def test_a_clone_is_fresh_and_rivers_ensembles_are_made_of_it():
+    body = torch.nn.Linear(6, 4)
+    clf = OnlineClassifier(memory_size=50, backbone=body)
+    for x, y in dicts(20):
+        clf.learn_one(x, y)
+    twin = clf.clone({"seed": 3})
+    assert not hasattr(twin, "classes_")
+    assert twin.memory_size == 50
+    assert (clf.seed, twin.seed) == (0, 3)
+    assert twin.backbone is not body
+    assert torch.equal(twin.backbone.weight, body.weight)
+    learned = clf.clone(include_attributes=True)
+    assert same(everything(learned), everything(clf))
+    for x, y in dicts(5):
+        learned.learn_one(x, y)  # on its own
+    assert (learned.n_seen_, clf.n_seen_) == (25, 20)
+    with pytest.raises(MnemonError, match="no parameter 'wings'"):
+        clf.clone({"wings": 2})
+    bagged = ensemble.BaggingClassifier(OnlineClassifier(memory_size=50), n_models=3, seed=0)
+    assert evaluate.progressive_val_score(iter(dicts(60)), bagged, metrics.Accuracy()).get() > 0.6
+    assert len({model.n_seen_ for model in bagged}) > 1
 
 
 def test_before_the_first_sample_nothing_is_predicted():
@@ -95,6 +118,60 @@ def test_features_are_those_of_the_first_sample():
     with pytest.raises(MnemonError, match="at least one"):
         OnlineClassifier().learn_one({}, 1)
     assert same(everything(clf), state)
+
+
+@pytest.mark.parametrize("names", [np.arange(6), np.array(list("abcdef")), range(6)], ids=["int64", "str_", "int"])
+def test_names_of_numpys_types_are_plain_ones(names, tmp_path):
+    x, y = blobs(20)
+    clf = OnlineClassifier()
+    for row, label in zip(x, y, strict=True):
+        clf.learn_one(dict(zip(names, row, strict=True)), int(label))
+    clf.learn_many(pd.DataFrame(x, columns=pd.Index(names, dtype=object)), y)
+    clf.save(tmp_path)
+    twin = OnlineClassifier.load(tmp_path)
+    sample = dict(zip(np.asarray(names).tolist(), x[0].tolist(), strict=True))
+    assert twin.predict_proba_one(sample) == clf.predict_proba_one(sample)
+
+
+def test_names_that_could_not_be_saved_are_refused_at_the_first_sample():
+    for name in (1.5, np.float64(1.5), None, ("a", "b"), True, pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01")):
+        clf = OnlineClassifier()
+        with pytest.raises(MnemonError, match="named by a str or an int"):
+            clf.learn_one({"a": 1.0, name: 2.0}, 0)
+        assert not hasattr(clf, "classes_")
+    x, y = blobs(4, width=2)
+    for columns in (
+        [0.5, 1.5],
+        pd.date_range("2024-01-01", periods=2),
+        pd.MultiIndex.from_product([["a"], ["b", "c"]]),
+    ):
+        clf = OnlineClassifier()
+        with pytest.raises(MnemonError, match="named by a str or an int"):
+            clf.learn_many(pd.DataFrame(x, columns=columns), y)
+        assert not hasattr(clf, "classes_")
+    with pytest.raises(MnemonError, match="same name"):
+        OnlineClassifier().learn_many(pd.DataFrame(x, columns=["a", "a"]), y)
+
+
+def test_many_are_a_frame_or_a_list_of_dicts():
+    samples, y = zip(*dicts(30), strict=True)
+    frame = pd.DataFrame(list(samples))
+    clf, twin = OnlineClassifier(), OnlineClassifier()
+    assert clf.predict_proba_many(list(samples)).shape == (30, 0)
+    clf.learn_many(frame, y)
+    twin.learn_many(iter(samples), y)
+    assert same(everything(clf), everything(twin))
+    assert clf.predict_many(list(samples)).equals(clf.predict_many(frame))
+    assert clf.predict_proba_many(list(samples)).equals(clf.predict_proba_many(frame))
+    for model in (clf, OnlineClassifier()):
+        for nothing in ([], pd.DataFrame(columns=list("abcdef"))):
+            with pytest.raises(MnemonError, match="at least one sample"):
+                model.learn_many(nothing, [])
+        for wrong in (samples[0], 3, None):
+            with pytest.raises(MnemonError, match="a frame or a list of dicts"):
+                model.learn_many(wrong, [0])
+        with pytest.raises(MnemonError, match="a sample is a dict"):
+            model.learn_many(np.zeros((2, 6)), [0, 1])
 
 
 def test_a_model_of_arrays_calls_its_features_by_number_and_survives_saving(tmp_path):

@@ -71,6 +71,23 @@ def test_saving_again_replaces_and_what_is_no_model_is_left_alone(tmp_path):
         OnlineClassifier().save(tmp_path / "x")
 
 
+def test_a_seed_of_numpy_survives_saving(tmp_path):
+    x, y = blobs(30)
+    OnlineClassifier(seed=np.int64(7)).partial_fit(x, y).save(tmp_path)
+    assert OnlineClassifier.load(tmp_path).seed == 7
+
+
+def test_labels_too_long_to_be_loaded_are_not_saved(tmp_path, monkeypatch):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    before = everything(clf)
+    monkeypatch.setattr(checkpoint, "MOST_VALUES", 100_000)
+    with pytest.raises(MnemonError, match="100,000 are the limit; nothing was written"):
+        clf.partial_fit(x[:1], ["z" * 100_000]).save(tmp_path)
+    assert same(everything(OnlineClassifier.load(tmp_path)), before)
+
+
 def test_a_save_that_fails_leaves_the_model_before_it(tmp_path, monkeypatch):
     x, y = blobs(30)
     clf = OnlineClassifier().partial_fit(x, y)
@@ -88,6 +105,61 @@ def test_a_save_that_fails_leaves_the_model_before_it(tmp_path, monkeypatch):
     with pytest.raises(MnemonError, match="No space left"):
         clf.save(tmp_path)
     assert same(everything(OnlineClassifier.load(tmp_path)), before)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("0000000002.safetensors", cut),
+        ("0000000002.safetensors", lambda path: path.write_bytes(b"")),
+        ("0000000002.safetensors", os.unlink),
+        ("0000000002.json", cut),
+    ],
+    ids=["tensors cut", "tensors empty", "tensors gone", "values cut"],
+)
+def test_a_damaged_model_says_how_to_go_back_to_the_one_before(tmp_path, name, damage):
+    x, y = blobs(60)
+    clf = OnlineClassifier().partial_fit(x[:30], y[:30])
+    clf.save(tmp_path)
+    before = everything(clf)
+    clf.partial_fit(x[30:], y[30:]).save(tmp_path)
+    damage(tmp_path / name)
+    with pytest.raises(MnemonError, match=r"it is damaged: .*; the one before it is whole: delete 0000000002\.json to"):
+        OnlineClassifier.load(tmp_path)
+    (tmp_path / "0000000002.json").unlink()
+    back = OnlineClassifier.load(tmp_path)
+    assert same(everything(back), before)
+    back.partial_fit(x[30:], y[30:]).save(tmp_path)
+    assert same(everything(OnlineClassifier.load(tmp_path)), everything(clf))
+
+
+def test_no_way_back_to_a_model_that_is_damaged_too(tmp_path):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    clf.save(tmp_path)
+    for path in tmp_path.glob("*.safetensors"):
+        cut(path)
+    with pytest.raises(MnemonError, match="it is damaged") as said:
+        OnlineClassifier.load(tmp_path)
+    assert "delete" not in str(said.value)
+
+
+def test_a_model_of_another_format_is_not_called_damaged(tmp_path, monkeypatch):
+    x, y = blobs(30)
+    clf = OnlineClassifier().partial_fit(x, y)
+    clf.save(tmp_path)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    clf.save(tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(MnemonError, match="its format is 99") as said:
+        OnlineClassifier.load(tmp_path)
+    assert "damaged" not in str(said.value)
+    assert "delete" not in str(said.value)
 
 
 class Tiny(nn.Module):
@@ -120,6 +192,8 @@ def test_code_of_ones_own_is_given_again(tmp_path):
     with pytest.raises(MnemonError, match=r"'mine' is your own.*load\(path, method="):
         OnlineClassifier.load(tmp_path / "method")
     assert same(everything(OnlineClassifier.load(tmp_path / "method", method=Mine)), everything(clf))
+    with pytest.raises(MnemonError, match="method must be a name or a Method class"):
+        OnlineClassifier.load(tmp_path / "method", method=3)
 
 
 # --- what a stranger may have put there
@@ -191,6 +265,9 @@ FORGED = [
     ({"params": {}}, "damaged"),
     ({"params": {"seed": [0], "device": "cpu"}}, "no value"),
     ({"params": {"seed": "0", "device": "cpu"}}, "seed"),
+    ({"params": {"seed": True, "device": "cpu"}}, "no value"),
+    ({"params": {"seed": 0, "device": 3}}, "a device is"),
+    ({"params": {"seed": 0, "device": None}}, "a device is"),
     ({"params": {"seed": 0, "device": "cpu", "wings": 2}}, "parameters are others"),
 ]
 
@@ -200,6 +277,17 @@ def test_forged_values_are_refused(saved, tmp_path, change, why):
     folder = copied(saved, tmp_path)
     forge(folder, lambda values: values.update(change))
     with pytest.raises(MnemonError, match=why):
+        OnlineClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("batch_size", "x", "of type int"), ("lr", -1, "above 0"), ("loss", 3, "a name"), ("memory_size", 0, "at least")],
+)
+def test_parameters_that_could_not_be_given_are_refused(saved, tmp_path, name, value, why):
+    folder = copied(saved, tmp_path)
+    forge(folder, lambda values: values["params"].update({name: value}))
+    with pytest.raises(MnemonError, match=f"cannot be loaded.*{why}"):
         OnlineClassifier.load(folder)
 
 

@@ -46,11 +46,17 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
     """
     blob = safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     body = {"format": FORMAT, "number": number, "tensors": _sha(blob), "values": values}
-    text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False)
+    text = json.dumps(body | {"sha256": _sha(_canonical(body))}, allow_nan=False).encode()
+    for what, size, most in (("values", len(text), MOST_VALUES), ("tensors", len(blob), MOST_TENSORS)):
+        if size > most:  # `load` would refuse it, and by then the one before is gone
+            raise MnemonError(
+                f"the checkpoint {folder / f'{number:010d}'} would hold {size:,} bytes of {what}, and {most:,} are the "
+                "limit; nothing was written."
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.write(folder / f"{number:010d}.safetensors", blob)
-        files.write(folder / f"{number:010d}.json", text.encode())
+        files.write(folder / f"{number:010d}.json", text)
     except OSError as error:
         raise MnemonError(
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
@@ -81,6 +87,11 @@ def newest(folder: Path) -> int:
     return next(iter(_numbers(folder)), 0)
 
 
+def before(folder: Path, number: int) -> int:
+    """The number of the checkpoint before this one, 0 if there is none."""
+    return next((n for n in _numbers(folder) if n < number), 0)
+
+
 def read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], None]) -> Checkpoint:
     """One checkpoint from a stranger: no links are followed, and `check` sees its values and what the tensors claim to be
     before any of them is read. Whatever is wrong is a ValueError or an OSError."""
@@ -92,7 +103,8 @@ def _read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], N
     if not isinstance(body, dict) or body.pop("sha256", None) != _sha(_canonical(body)):
         raise ValueError("its values do not match their checksum")
     if body.get("format") != FORMAT:
-        raise ValueError(f"its format is {body.get('format')}, this version reads {FORMAT}")
+        # It may be whole: of a newer version.
+        raise MnemonError(f"its format is {body.get('format')}, this version reads {FORMAT}")
     path = folder / f"{number:010d}.safetensors"
     if check is not None:
         check(body["values"], _shapes(path))

@@ -34,8 +34,8 @@ PURPOSES = {
 
 
 def check_seed(seed: int) -> None:
-    if not 0 <= seed < 2**63:
-        raise MnemonError(f"a seed is an integer from 0 to 2^63 - 1, not {seed}.")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise MnemonError(f"a seed is an integer from 0 to 2^63 - 1, not {seed!r}.")
 
 
 def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]:

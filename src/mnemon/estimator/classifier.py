@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import sys
+import threading
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -16,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
+from mnemon.draws import check_seed
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
@@ -26,6 +31,9 @@ from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
+
+FLOAT32 = float(np.finfo(np.float32).max)
+LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
 class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
@@ -47,7 +55,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     replay_size   samples of the memory per step
     loss, classifier    other ones than the method's own, by name
     lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
-    device        "auto" (the GPU where there is one), "cpu", "cuda"
+    device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
     """
 
@@ -66,7 +74,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier: str | None = None,
         lr: float | None = None,
         gamma: float | None = None,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
         self.method = method
@@ -95,15 +103,25 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, fresh=False)
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
-        model = None if fresh else self._model_or_none()
-        # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
-        face = copy.copy(self)
-        x = face._samples(X, model)
-        named = model is None and "feature_names_in_" in vars(face)
-        names = list(face.feature_names_in_) if named else None
-        found = values.labels(y)
-        ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
-        return self._take(model, x, found, ahead, names)
+        X, y = values.drained(X), values.drained(y)
+        with self._one_begins():
+            model = None if fresh else self._model_or_none()
+            # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
+            face = copy.copy(self)
+            x = face._samples(X, model)
+            named = model is None and "feature_names_in_" in vars(face)
+            names = rows.plain(face.feature_names_in_) if named else None
+            found = values.labels(y)
+            ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
+            return self._take(model, x, found, ahead, names)
+
+    def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
+        """The first chunk makes the model: whoever comes meanwhile waits for it. Later chunks wait at the model's lock."""
+        if self.__sklearn_is_fitted__():
+            return contextlib.nullcontext()
+        with _BEGINNING:
+            lock: contextlib.AbstractContextManager[Any] = _BEGINNINGS.setdefault(self, threading.RLock())
+            return lock
 
     def _take(
         self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
@@ -128,7 +146,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Be the face of this model; `given` are the parameters it was made with."""
         if self._model_or_none() is model:
             return
-        self._model, self._given = model, given
+        self._given = given
         self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
@@ -136,8 +154,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = model.inputs.shape[0]
         if model.names is not None and all(isinstance(name, str) for name in model.names):
             self.feature_names_in_ = np.array(model.names, object)
+        self._model = model  # last: who finds it finds the rest
 
     def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
+        check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
             self._choice(image=x.ndim == 4),
@@ -151,10 +171,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _choice(self, *, image: bool) -> Choice:
         """The method filled in; options it has no use for are left out where they stand at their defaults."""
+        for name, named in (("loss", self.loss), ("classifier", self.classifier)):
+            if not isinstance(named, str | None):
+                raise MnemonError(f"{name} must be a name or None, not {named!r}.")
         given = {"batch_size": self.batch_size, "lr": self.lr, "gamma": self.gamma}
-        kind = self.method if isinstance(self.method, type) else method_named(self.method)
+        kind = _method(self.method)
+        of_memory = {"memory_size": self.memory_size, "replay_size": self.replay_size}
         if kind.replays:
-            given |= {"memory_size": self.memory_size, "replay_size": self.replay_size}
+            given |= of_memory
+        elif not all(type(size) is int or isinstance(size, np.integer) for size in of_memory.values()):
+            raise MnemonError("memory_size and replay_size must be of type int, though this method keeps no memory.")
         given = {name: value for name, value in given.items() if value is not None}
         loss, classifier = self.loss, self.classifier
         if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
@@ -163,7 +189,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
                 loss = "ms"
         classifiers = None if classifier is None else [classifier]
-        return choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+        try:
+            choice = choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+        except OverflowError as error:  # a whole number no float can hold
+            raise MnemonError(f"lr or gamma is out of range: {error}.") from None
+        if choice.method.lr > FLOAT32:
+            raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {choice.method.lr}.")
+        return choice
 
     def _samples(self, X: Any, model: Model | None) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
@@ -171,13 +203,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             if not values.is_frame(X) and not hasattr(X, "toarray"):
                 X = np.asarray(X)
+                values.check_kind(X)  # scikit-learn's own sentences hold the whole array
             if np.ndim(X) > 2:
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
         except (ValueError, TypeError) as error:
             kind = WrongType if isinstance(error, TypeError) else MnemonError
-            raise kind(" ".join(str(error).split())) from None
+            raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
         x = values.tensor(a)
         if model is None:
             return x
@@ -217,12 +250,25 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- River: one sample is a dict of features
 
+    def clone(self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """A fresh one with these parameters, of which `new_params` are others; what was learned comes along only with
+        `include_attributes`. River's ensembles make their members so."""
+        given = self.get_params(deep=False) | dict(new_params or {})
+        strange = sorted(given.keys() - set(self._get_param_names()))
+        if strange:
+            raise MnemonError(f"there is no parameter {strange[0]!r}; there are {', '.join(self._get_param_names())}.")
+        learned = {name: value for name, value in vars(self).items() if include_attributes and name not in given}
+        given, learned = copy.deepcopy((given, learned))  # in one go: the model knows its parameters by identity
+        made = type(self)(**given)
+        made.__dict__.update(learned)
+        return made
+
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
         """Learn one sample now."""
         self._learn_rows([x], [y])
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a frame of samples now; its columns may come in any order."""
+        """Learn a frame (its columns may come in any order) or a list of dicts now."""
         self._learn_rows(X, y)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
@@ -244,32 +290,34 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return dict(zip(frozen.labels, p.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
-        """The labels of a frame, as a series with its index; empty before anything was learned."""
+        """The labels of a frame (or a list of dicts), as a series with its index; empty before anything was learned."""
         import pandas as pd
 
         model = self._model_or_none()
         if model is None:
             return pd.Series(dtype=object)
-        frozen = model.frozen()
+        frozen, X = model.frozen(), rows.listed(X)
         best = frozen.scores(rows.tensor(X, model.names, model.inputs)).argmax(1).numpy()
-        return pd.Series(frozen.classes[best], index=X.index)
+        return pd.Series(frozen.classes[best], index=rows.index(X))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probabilities for a frame, as a frame with a column for each label."""
+        """The probabilities for a frame (or a list of dicts), as a frame with a column for each label."""
         import pandas as pd
 
-        model = self._model_or_none()
+        model, X = self._model_or_none(), rows.listed(X)
         if model is None:
-            return pd.DataFrame(index=X.index)
+            return pd.DataFrame(index=rows.index(X))
         frozen = model.frozen()
-        return pd.DataFrame(
-            frozen.probabilities(rows.tensor(X, model.names, model.inputs)), index=X.index, columns=frozen.classes
-        )
+        p = frozen.probabilities(rows.tensor(X, model.names, model.inputs))
+        return pd.DataFrame(p, index=rows.index(X), columns=frozen.classes)
 
     def _learn_rows(self, X: Any, y: Any) -> None:
-        model = self._model_or_none()
-        names = rows.names(X) if model is None else model.names
-        self._take(model, rows.tensor(X, names, None if model is None else model.inputs), values.labels(y), [], names)
+        X = rows.listed(X)
+        found = values.labels(y)
+        with self._one_begins():
+            model = self._model_or_none()
+            names = rows.names(X) if model is None else model.names
+            self._take(model, rows.tensor(X, names, None if model is None else model.inputs), found, [], names)
 
     # --- on disk
 
@@ -286,11 +334,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         backbone: Any = None,
         method: type[Method] | None = None,
-        device: str | None = None,
+        device: str | torch.device | None = None,
     ) -> Self:
         """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
+        if method is not None:
+            _method(method)
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
+        try:
+            made._choice(image=len(found.model.inputs.shape) == 3)
+        except MnemonError as error:
+            raise MnemonError(f"the model {path} cannot be loaded: {error}") from None
         made._adopt(found.model, made.get_params(deep=False))
         made._beside = found.beside
         return made
@@ -327,13 +381,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+# A lock for each classifier that begins; outside of it, since a lock can neither be copied nor pickled.
+_BEGINNINGS: WeakKeyDictionary[OnlineClassifier, Any] = WeakKeyDictionary()
+_BEGINNING = threading.Lock()
+
+
 def _check_lengths(x: Tensor, y: list[Label]) -> None:
     if len(x) != len(y):
         raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, str | int | float) and a == b)
+    return a is b or (type(a) is type(b) and isinstance(a, str | int | float | torch.device) and a == b)
+
+
+def _method(given: Any) -> type[Method]:
+    """The method of a name, or the one given."""
+    if isinstance(given, str):
+        return method_named(given)
+    if not (isinstance(given, type) and issubclass(given, Method)):
+        raise MnemonError(f"method must be a name or a Method class, not {given!r}.")
+    return given
 
 
 def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,38 @@ from mnemon.estimator import values
 from mnemon.learning.learner import Inputs
 
 
-def names(X: Any) -> list[Any]:
+def listed(X: Any) -> Any:
+    """A frame as it is, anything else as a list of its samples; an iterator is read to its end."""
+    if values.is_frame(X):
+        return X
+    if isinstance(X, Mapping) or not isinstance(X, Iterable):
+        raise MnemonError(f"samples come as a frame or a list of dicts, not as {type(X).__name__}.")
+    return list(X)
+
+
+def names(X: Any) -> list[str | int]:
     """The features of the first sample ever; those of all others must be the same."""
     if values.is_frame(X):
-        return list(X.columns)
+        return plain(X.columns)
+    if not X:
+        raise MnemonError("there must be at least one sample.")
     if not isinstance(X[0], Mapping):
         raise MnemonError(f"a sample is a dict of features, not {type(X[0]).__name__}.")
-    return list(X[0])
+    return plain(X[0])
+
+
+def plain(names: Iterable[Any]) -> list[str | int]:
+    """Names as they can be saved, those of NumPy's types as the str and int they equal."""
+    found = [name.item() if isinstance(name, np.generic) else name for name in names]
+    for name in found:
+        if type(name) not in (str, int):
+            raise MnemonError(f"a feature is named by a str or an int, not by {name!r} ({type(name).__name__}).")
+    return found
+
+
+def index(X: Any) -> Any:
+    """What a frame calls its rows; 0, 1, … otherwise."""
+    return getattr(X, "index", range(len(X))) if values.is_frame(X) else range(len(X))
 
 
 def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
@@ -54,3 +79,5 @@ def _check(found: list[Any], names: list[Any]) -> None:
         raise MnemonError(f"the feature {missing[0]!r} is missing; each sample has the features of the first one.")
     if strange:
         raise MnemonError(f"the feature {strange[0]!r} was not in the first sample; each one has the same features.")
+    if len(set(found)) < len(found):
+        raise MnemonError("two columns have the same name; the name is how a feature is told.")

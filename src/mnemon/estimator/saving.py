@@ -32,6 +32,16 @@ DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
 BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
 OTHERS = re.compile(r"log\.json|\.lock|\.log\.json\..*\.part")  # what `mnemon fit` has in the folder of its model
+DAMAGE = (  # what reading a file that is not as it was written can raise
+    OSError,
+    safetensors.SafetensorError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    OverflowError,
+    UnicodeError,
+)
 
 
 class Loaded(NamedTuple):
@@ -55,8 +65,6 @@ def save(
 ) -> None:
     """Write the model into the folder `path`: whole, or not at all; what was there before stays until then. `beside` is
     saved with it and given back by `load`: what somebody knows about this very state of the model."""
-    if model.names is not None and not all(type(name) in (str, int) for name in model.names):
-        raise MnemonError("a model whose features are named by something else than str or int cannot be saved.")
     folder = Path(path)
     check_folder(folder)
     with model.lock:  # a chunk is in it wholly or not
@@ -84,22 +92,37 @@ def save(
         checkpoint.save(folder, checkpoint.newest(folder) + 1, tensors, values)
 
 
-def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: str | None) -> Loaded:
+def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: Any) -> Loaded:
     """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
     constructor's parameters."""
     folder = Path(path)
     number = checkpoint.newest(folder)
     if number == 0:
         raise MnemonError(f"{folder} holds no saved model.")
+    found = None
     try:
         found = checkpoint.read(folder, number, _check)
         loaded = _restored(found, backbone, method, device)
         _need(sorted(loaded.params) == sorted(names), "its parameters are others")
         return loaded
-    except (OSError, MnemonError, safetensors.SafetensorError, MemoryError) as error:
+    except (MnemonError, MemoryError, PermissionError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
-    except (ValueError, KeyError, TypeError, RuntimeError, OverflowError, UnicodeError) as error:
-        raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}") from None
+    except DAMAGE as error:
+        back = "" if found else _way_back(folder, number)  # what could be read may be right, and what was given wrong
+        raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}{back}") from None
+
+
+def _way_back(folder: Path, damaged: int) -> str:
+    """How to go back to the model before a damaged one, if that one is there and whole; going back is the owner's choice,
+    since what was learned between the two would be learned again or lost."""
+    number = checkpoint.before(folder, damaged)
+    if number == 0:
+        return ""
+    try:
+        checkpoint.read(folder, number, _check)
+    except (MnemonError, MemoryError, *DAMAGE):
+        return ""
+    return f"; the one before it is whole: delete {damaged:010d}.json to go back to it."
 
 
 def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
@@ -138,7 +161,7 @@ def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
     )
 
 
-def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: str | None) -> Loaded:
+def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: Any) -> Loaded:
     _, tensors, values = found
     if values["backbone"] is None and backbone is None:
         raise MnemonError(
@@ -217,4 +240,6 @@ def _size(shapes: checkpoint.Shapes, name: str) -> int:
 
 
 def _plain(given: Any) -> Any:
+    if isinstance(given, torch.device):
+        return str(given)
     return given.item() if isinstance(given, np.generic) else given

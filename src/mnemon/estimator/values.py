@@ -25,9 +25,18 @@ def drained(values: Any) -> Any:
 def on_host(values: Any) -> Any:
     """A tensor, or a list of them, as NumPy; everything else as it is."""
     if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
+        known = not values.is_floating_point() or values.dtype in (torch.float32, torch.float64)
+        try:
+            return (values if known else values.float()).detach().cpu().numpy()
+        except (TypeError, RuntimeError):  # sparse, nested, quantised, meta, …
+            kind = f"{values.dtype}, {values.layout}, on {values.device}"
+            raise MnemonError(f"a tensor must hold plain numbers; one of {kind} cannot be read.") from None
     if isinstance(values, list | tuple) and values and all(isinstance(value, Tensor) for value in values):
+        shapes = {tuple(value.shape): None for value in values}
+        if len(shapes) > 1:
+            raise MnemonError(
+                f"a list of tensors must hold tensors of one shape, not {' and '.join(map(str, [*shapes][:2]))}."
+            )
         return np.stack([on_host(value) for value in values])
     return values
 
@@ -35,6 +44,19 @@ def on_host(values: Any) -> Any:
 def is_frame(values: Any) -> bool:
     """A pandas (or polars) frame, told without importing either."""
     return hasattr(values, "columns") and hasattr(values, "shape")
+
+
+def check_kind(a: NDArray[Any]) -> None:
+    """Refuse what is no table of numbers by its shape and type alone; the words are those scikit-learn's users know."""
+    if a.ndim == 0:
+        raise MnemonError("Expected 2D array, got scalar array instead: X must hold samples.")
+    if a.ndim == 1 and a.size > 0:
+        raise MnemonError(
+            f"Expected 2D array, got 1D array instead: X has the shape {a.shape}. Reshape your data: one sample is X[None], "
+            "one feature of many samples X[:, None]."
+        )
+    if a.dtype.kind == "c":
+        raise MnemonError(f"Complex data not supported: X is {a.dtype} of shape {a.shape}.")
 
 
 def tensor(a: NDArray[Any]) -> Tensor:
@@ -80,7 +102,10 @@ def labels(y: Any, what: str = "y") -> list[Label]:
         raise MnemonError(f"{what} must be a list or an array of labels, not {type(y).__name__}.")
     if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
         return [_label(label, what) for label in y]  # NumPy would make strings of a mixed list
-    a = np.asarray(y)
+    try:
+        a = np.asarray(y)
+    except (ValueError, TypeError) as error:  # rows of different lengths
+        raise MnemonError(f"{what} must have one label a sample: {error}") from None
     if a.ndim == 2 and a.shape[1] == 1:
         from sklearn.utils import column_or_1d
 

@@ -72,9 +72,15 @@ class Engine(NamedTuple):
             torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
 
 
-@lru_cache
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str | torch.device) -> torch.device:
     """auto: the GPU where there is one."""
+    if not isinstance(name, str | torch.device):
+        raise MnemonError(f"a device is auto, cpu, cuda (or cuda:1, …), mps or a torch.device, not {name!r}.")
+    return _device(str(name))
+
+
+@lru_cache
+def _device(name: str) -> torch.device:
     # As many queues to the device as it has, lest runs side by side share one; read when CUDA starts. 8 by default.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":

@@ -94,7 +94,7 @@ def build(backbone: Backbone, shape: tuple[int, ...], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if not isinstance(backbone, str):
-            return backbone()
+            return _made(backbone)
         if backbone not in BACKBONES:
             raise unknown("backbone", backbone, BACKBONES)
         if backbone == "identity":
@@ -109,13 +109,27 @@ def build(backbone: Backbone, shape: tuple[int, ...], seed: int) -> nn.Module:
         return MLP(math.prod(shape))
 
 
+def _made(maker: Callable[[], nn.Module]) -> nn.Module:
+    """What a function of the user's makes. Whatever is given may come here, and the function may return anything."""
+    if not callable(maker):
+        raise MnemonError(f"a backbone is a name, an nn.Module or a function that makes one, not {maker!r}.")
+    made = maker()
+    if not isinstance(made, nn.Module):
+        raise MnemonError(f"a function given as backbone must return an nn.Module, and this one returned {made!r}.")
+    return made
+
+
 def feature_size(backbone: nn.Module, shape: tuple[int, ...]) -> int:
     """d, found by passing one sample; a backbone must return [n, d]."""
     training = backbone.training
     parameter = next(backbone.parameters(), torch.empty(0))
-    with torch.no_grad():
-        f = backbone.eval()(torch.zeros((1, *shape), dtype=parameter.dtype, device=parameter.device))
-    backbone.train(training)
+    try:
+        with torch.no_grad():
+            f = backbone.eval()(torch.zeros((1, *shape), dtype=parameter.dtype, device=parameter.device))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise MnemonError(f"the backbone cannot take samples of shape {shape}: {error}") from error
+    finally:
+        backbone.train(training)
     if not isinstance(f, Tensor) or f.ndim != 2 or len(f) != 1:
         got = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
         raise MnemonError(f"a backbone must return features of shape (n, d); for one sample this one returned {got}.")
