@@ -169,6 +169,46 @@ def test_images_that_do_not_fit_in_memory_are_refused_before_the_work(
         data.import_("birds", root, quiet=True)
 
 
+def test_a_class_is_read_with_its_sub_folders(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw(root / "wren" / "2021" / "spring" / "0.png", 70)
+    draw(root / "wren" / "2021" / "0.jfif", 71).rename(root / "wren" / "2021" / "1.JPE")
+    draw(root / "wren" / ".thumbnails" / "0.png", 90)
+    draw(root / "stray.png", 91)
+    (root / "wren" / "2021" / "a.avif").write_bytes(b"x")
+    for name in ("Thumbs.db", "desktop.ini", ".DS_Store"):
+        (root / name).touch()
+        (root / "wren" / name).touch()
+    (root / "wren" / "2021" / "again").symlink_to(root / "wren")  # a loop, and a way up to the other class
+    (root / "wren" / "up").symlink_to(root)
+    elsewhere = draw(root.parent / "elsewhere" / "5.png", 72).parent
+    (root / "wren" / "linked").symlink_to(elsewhere)
+    birds = data.folder(root, size=6)
+    assert [str(file.relative_to(root)) for file in birds.files[10:]] == [
+        *(f"wren/{n}.png" for n in range(2)),
+        "wren/2.png",
+        "wren/2021/1.JPE",
+        "wren/2021/spring/0.png",
+        *(f"wren/{n}.png" for n in range(3, 10)),
+        "wren/linked/5.png",
+    ]
+    data.import_("birds", root)
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"left out of {root}: 1 file outside any class folder (as {root / 'stray.png'}), "
+        f"1 file not png, jpg, bmp, webp, gif, ppm or tiff (as {root / 'wren' / '2021' / 'a.avif'})."
+    )
+    stored = data.load("birds")
+    assert len(stored.x_train) + len(stored.x_test) == 23
+
+
+@pytest.mark.parametrize("test", ["test/a/1.png", "test/1.png", "valid/b/1.png", ""])
+def test_the_parts_of_a_cut_are_not_taken_for_classes(test: str, tmp_path: Path) -> None:
+    draw(tmp_path / "photos" / "train" / "a" / "1.png", 1)
+    if test:
+        draw(tmp_path / "photos" / test, 1)
+    with pytest.raises(MnemonError, match=r"photos is cut into parts \(.*train.*\), not classes; give .*train"):
+        data.folder(tmp_path / "photos", size=6)
+
+
 # --- single images
 
 

@@ -1,5 +1,6 @@
 """`mnemon fit`: a folder of images is learned once, file by file, whatever happens on the way."""
 
+import hashlib
 import json
 import os
 import random
@@ -72,6 +73,35 @@ def test_a_file_is_known_by_its_class_name_and_content(tmp_path):
     camera = tmp_path / "moved" / "red" / "0003.png"  # a camera that counts from zero again
     camera.write_bytes((tmp_path / "moved" / "red" / "0004.png").read_bytes())
     assert fit(tmp_path / "moved", out).learned == 1
+
+
+def test_files_in_sub_folders_are_learned_and_known_by_their_whole_name(tmp_path):
+    photos, out = make(tmp_path / "a", each=10), tmp_path / "model"
+    fit(photos, out, **SMALL)
+    for year in ("2021", "2022"):  # the same name and the same bytes: other files all the same
+        (photos / "red" / year).mkdir()
+        (photos / "red" / year / "0000.png").write_bytes((photos / "red" / "0000.png").read_bytes())
+    (photos / "red" / "2022" / "notes.txt").write_text("no image")
+    show = Watcher()
+    done = fit(photos, out, progress=show)
+    assert (done.learned, done.known) == (2, 30)
+    assert show.said[0].startswith(f"left out of {photos}: 1 file not png, jpg, ")
+    assert fit(photos, out).learned == 0
+
+
+def test_folders_of_folders_are_said_to_be_taken_for_classes(tmp_path):
+    make(tmp_path / "all" / "photos", each=5)
+    show = Watcher()
+    assert fit(tmp_path / "all", tmp_path / "model", progress=show, **SMALL).labels == ["photos"]
+    first = tmp_path / "all" / "photos" / "blue" / "0000.png"
+    assert show.said[0] == f"no image lies in a class folder itself: {first} is taken for class 'photos'."
+
+
+def test_what_was_learned_before_sub_folders_were_read_is_known(tmp_path):
+    """The name a file is known by is written in old models: it must stay what it was."""
+    (file,) = folders.files_of(make(tmp_path / "a", ["red"], each=1))
+    content = b"red/0000.png\0" + file.path.read_bytes()
+    assert folders.digest(file) == hashlib.blake2b(content, digest_size=16).digest()
 
 
 def test_test_then_train_counts_what_was_predicted_before_it_was_learned(tmp_path):
@@ -243,7 +273,7 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
     [
         ("fit nowhere --out new", "there is no folder nowhere."),
         ("fit model --out new", "model holds 0 class folders; it needs a folder per class, at least 1."),
-        ("fit cut --out new", "cut is cut into train and test; give one of them, cut/train or cut/test."),
+        ("fit cut --out new", "cut is cut into parts (test, train), not classes; give cut/test or cut/train."),
         ("fit empty --out new", "class folder empty/bird holds no images"),
         ("fit broken --out new", "none of the 1 images could be read"),
         ("fit a --out new --order random", "unknown order 'random'"),

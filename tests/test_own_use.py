@@ -33,6 +33,20 @@ def test_predict_says_label_and_confidence(model, tmp_path, capsys):
     assert err == ""
 
 
+def test_predict_takes_the_files_below_a_folder_that_fit_would_take(model, tmp_path, capsys):
+    photos = make(tmp_path / "new", ["red"], each=2, start=500)
+    (photos / "red" / "old").mkdir()
+    (photos / "red" / "0501.png").rename(photos / "red" / "old" / "0501.png")
+    (photos / ".cache").mkdir()
+    (photos / ".cache" / "0.png").touch()
+    (photos / "loop").symlink_to(photos)
+    out, _ = run("predict", str(model), str(photos), capsys=capsys)
+    assert [line.split()[0] for line in out.splitlines()] == [
+        str(photos / "red" / "0500.png"),
+        str(photos / "red" / "old" / "0501.png"),
+    ]
+
+
 def test_predict_as_json_equals_the_model_in_python(model, tmp_path, capsys):
     photos = make(tmp_path / "new", each=2, start=500)
     out, _ = run("predict", str(model), f"{photos}/*/*.png", "--json", "--top", "2", capsys=capsys)
@@ -115,8 +129,12 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     assert (grey.accuracy, grey.precision, grey.learned) == (0, None, False)
     assert found.matrix[2, found.labels.index(grey.taken_for)] == found.matrix[2].max()
 
+    (photos / "red" / "old").mkdir()
+    (photos / "red" / "0601.png").rename(photos / "red" / "old" / "0601.png")
+    (photos / "beside.png").touch()
     words = ("evaluate", str(model), str(photos), "--out", str(tmp_path / "out"))
     out, err = run(*words, capsys=capsys)
+    assert f"left out of {photos}: 1 file outside any class folder (as {photos / 'beside.png'}).\n" in err
     assert "73.9 % right: 17 of 23 images" in out
     assert "never learned" in out
     assert "skipped: " in err

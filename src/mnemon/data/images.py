@@ -17,7 +17,8 @@ from mnemon.errors import MnemonError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
+EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
+KINDS = "png, jpg, bmp, webp, gif, ppm or tiff"  # as a person calls them
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM", "TIFF")  # what Pillow may take a file for
 MAX_SIZE = 1024  # pixels a side
 MAX_BYTES = 1 << 33  # of all images together, in memory

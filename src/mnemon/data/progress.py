@@ -34,5 +34,9 @@ class Report:
                 task = bar.add_task(text, total=total)
                 yield lambda done: bar.advance(task, done)
 
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            print(line, file=sys.stderr)
+
 
 SILENT = Report(quiet=True)

@@ -62,7 +62,8 @@ def fit(
     Options are OnlineClassifier's; None stands for the model's own, or the default of a new one. SIGINT and SIGTERM save
     and raise `Stopped`.
     """
-    found = folders.files_of(folder)  # mistakes are found before anything is written
+    show = progress or Progress(quiet=True)
+    found = folders.files_of(folder, show.say)  # mistakes are found before anything is written
     folders.check_order(order)
     check_size(size)
     if not save_every >= 0:
@@ -70,7 +71,7 @@ def fit(
     saving.check_folder(out)
     given = {name: value for name, value in options.items() if value is not None}
     with _alone(out):
-        fitting = _Fitting(*_model(out, given, size, device), out, progress or Progress(quiet=True))
+        fitting = _Fitting(*_model(out, given, size, device), out, show)
         ordered = folders.in_order(found, order, fitting.model.classifier.seed)
         with watched() as stop, fitting.show.over(len(found)):
             return fitting.run(ordered, save_every, stop)
