@@ -149,6 +149,19 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     assert "Left out, since unreadable: 1 file." in text
 
 
+def test_class_names_are_printed_as_they_stand(tmp_path, capsys):
+    """rich would colour by the first, draw the second and fail at the third."""
+    photos = make(tmp_path / "photos", ["green", "red"], each=10)
+    (photos / "green").rename(photos / "[red]x")
+    (photos / "red").rename(photos / ":smile:")  # its images are taken for the class below
+    x = np.stack([pixels(label, number, size=12) for label in ("red", "green") for number in range(10)])
+    OnlineClassifier().partial_fit(x, ["[/x]"] * 10 + [":smile:"] * 10).save(tmp_path / "model")
+    out, _ = run("evaluate", str(tmp_path / "model"), str(photos), "--out", str(tmp_path / "out"), capsys=capsys)
+    rows = [line.split() for line in out.splitlines()]
+    assert ["[red]x", "10", "0.0", "–", "never", "learned"] in rows
+    assert [":smile:", "10", "0.0", "0.0", "[/x]"] in rows
+
+
 def test_the_page_loads_nothing_and_names_cannot_break_it():
     labels = ["<script>alert(1)</script>", "a&b", "$x$", "雪\u202e", "plain"]
     found = Evaluation(labels, np.arange(25).reshape(5, 5), [True] * 5, 0)
