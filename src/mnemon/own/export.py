@@ -12,6 +12,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +133,11 @@ def _name_the_rows(proto: Any) -> None:
 
 def _torch(program: torch.export.ExportedProgram, path: Path, about: dict[str, str]) -> None:
     program.example_inputs = None  # the only thing PyTorch would pickle into the file
-    with path.open("wb") as file, warnings.catch_warnings():
+    file = BytesIO()  # PyTorch's own writer ends the whole process where a disk is full
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.export.save(program, file, extra_files={f"{name}.json": value for name, value in about.items()})
+    path.write_bytes(file.getbuffer())
 
 
 Fill = Callable[[torch.export.ExportedProgram, Path, dict[str, str]], None]
