@@ -112,6 +112,15 @@ def test_a_full_disk_is_one_sentence(format, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_from_python_a_path_may_be_text_and_something_must_be_learned(tmp_path):
+    classifier, _ = learned("embeddings", tmp_path / "model")
+    exporting.write(classifier, str(tmp_path / "q.pt2"), format="torch")
+    assert zipfile.is_zipfile(tmp_path / "q.pt2")
+    with pytest.raises(MnemonError, match=r"^there is nothing to export before something was learned\.$"):
+        exporting.write(OnlineClassifier(), tmp_path / "r.pt2", format="torch")
+    assert not (tmp_path / "r.pt2").exists()
+
+
 def test_without_the_extra_there_is_a_sentence(tmp_path, monkeypatch):
     learned("embeddings", tmp_path / "model")
     monkeypatch.setitem(sys.modules, "onnxscript", None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 import warnings
 from collections.abc import Callable
 from io import BytesIO
@@ -23,6 +24,7 @@ import mnemon
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
 from mnemon.estimator import OnlineClassifier
+from mnemon.estimator.classifier import NotFitted
 from mnemon.estimator.model import Frozen
 
 OUTPUTS = ("index", "probabilities", "features")
@@ -53,9 +55,11 @@ def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Pat
     return path
 
 
-def write(classifier: OnlineClassifier, path: Path, *, format: str = "onnx") -> None:
+def write(classifier: OnlineClassifier, path: str | os.PathLike[str], *, format: str = "onnx") -> None:
     """Write what a classifier has learned to the file `path`: whole or not at all. It must be on the CPU."""
-    fill = _check(format)
+    fill, path = _check(format), Path(path)
+    if not classifier.__sklearn_is_fitted__():
+        raise NotFitted("there is nothing to export before something was learned.")
     if path.is_dir() or not path.parent.is_dir():
         raise MnemonError(f"{path} cannot be written: it is a folder, or its folder is not there.")
     frozen = classifier._model.frozen()
