@@ -247,6 +247,19 @@ def test_what_python_learned_in_between_is_kept_and_so_is_the_journal(tmp_path):
     assert (done.learned, done.known, done.samples) == (0, 30, 31)
 
 
+def test_what_a_file_manager_leaves_in_a_model_does_not_stop_it(tmp_path):
+    out = tmp_path / "model"
+    fit(make(tmp_path / "a", each=10), out, **SMALL)
+    left = (".DS_Store", "Thumbs.db", "desktop.ini", ".notes.part")
+    for name in left:
+        (out / name).touch()
+    assert fit(make(tmp_path / "a", each=1, start=10), out).learned == 3
+    assert all((out / name).exists() for name in left)  # nor does it touch them
+    (out / "thesis.tex").touch()
+    with pytest.raises(MnemonError, match=r"model holds other files \(thesis.tex …\)"):
+        fit(tmp_path / "a", out)
+
+
 def test_a_forged_journal_is_refused(tmp_path):
     out = tmp_path / "model"
     fit(make(tmp_path / "a", each=10), out, **SMALL)
@@ -285,6 +298,10 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
         ("fit a --out new --device gpu", "there is no device 'gpu' here"),
         ("fit a --out a", "a holds other files (red …); save the model in a folder of its own."),
         ("fit a --out a/red/0000.png", "is a file; a model is saved as a folder."),
+        ("fit a --out a/model", "a/model lies in a, whose folders are classes; give an --out elsewhere."),
+        ("fit a --out a/red/model", "a/red/model lies in a, whose"),
+        ("fit b --out b/link", "b/link lies in b, whose"),
+        ("fit a --out through/model", "through/model lies in a, whose"),
         ("fit a --out model --size 20", "the model model was made with size 12, not 20; leave the option out"),
         ("fit a --out model --lr 0.3", "was made with lr its default, not 0.3"),
         ("fit a --out vectors", "does not take square images of 8 bits a channel"),
@@ -297,6 +314,9 @@ def test_bad_input_is_one_sentence_and_changes_nothing(words, sentence, capsys, 
     make(tmp_path / "cut" / "train", ["red"], each=1)
     make(tmp_path / "cut" / "test", ["red"], each=1)
     (tmp_path / "empty" / "bird").mkdir(parents=True)
+    make(tmp_path / "b", ["red"], each=1)
+    (tmp_path / "b" / "link").symlink_to(tmp_path / "model")
+    (tmp_path / "through").symlink_to(tmp_path / "a")
     make(tmp_path / "broken", ["red"], each=1)
     (tmp_path / "broken" / "red" / "0000.png").write_bytes(b"")
     OnlineClassifier().partial_fit(np.eye(4), list("abcd")).save(tmp_path / "vectors")

@@ -92,6 +92,10 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_the_others_their_label(m
         ("evaluate MODEL empty", "empty holds 0 class folders"),
         ("evaluate empty empty", "empty holds no saved model."),
         ("evaluate MODEL broken", "none of the 1 images could be read, so there is nothing to evaluate."),
+        ("evaluate MODEL broken --out MODEL", "lies in the folder of the model model; give an --out elsewhere."),
+        ("evaluate MODEL broken --out MODEL/new/page", "lies in the folder of the model model; give"),
+        ("evaluate MODEL broken --out broken/page", "broken/page lies in broken, whose folders are classes; give"),
+        ("export MODEL --format torch --out MODEL/m.pt2", "m.pt2 lies in the folder of the model model; give"),
         ("export empty", "empty holds no saved model."),
         ("export MODEL --format onx", "unknown format 'onx'; did you mean 'onnx'?"),
         ("export MODEL --format torch --out nowhere/m.pt2", "nowhere/m.pt2 cannot be written"),
@@ -102,8 +106,10 @@ def test_bad_input_is_one_sentence_and_writes_nothing(words, sentence, model, tm
     (tmp_path / "empty").mkdir()
     make(tmp_path / "broken", ["red"], each=1)
     (tmp_path / "broken" / "red" / "0000.png").write_bytes(b"")
+    before = sorted(path.name for path in model.iterdir())
     out, err = run(*words.replace("MODEL", str(model)).split(), code=2, capsys=capsys)
     assert out == ""
+    assert sorted(path.name for path in model.iterdir()) == before
     assert sentence in err.splitlines()[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "empty"]
 

@@ -621,7 +621,10 @@ def evaluate(
     from mnemon.own import page
     from mnemon.own.evaluate import evaluate as judge
     from mnemon.own.images import ImageModel
+    from mnemon.own.places import check_no_model, check_outside
 
+    check_no_model(out)
+    check_outside(out, folder)
     found = judge(
         ImageModel.load(model, device),
         folder,

@@ -26,6 +26,7 @@ from mnemon.errors import MnemonError, unknown
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.classifier import NotFitted
 from mnemon.estimator.model import Frozen
+from mnemon.own.places import check_no_model
 
 OUTPUTS = ("index", "probabilities", "features")
 
@@ -62,6 +63,7 @@ def write(classifier: OnlineClassifier, path: str | os.PathLike[str], *, format:
         raise NotFitted("there is nothing to export before something was learned.")
     if path.is_dir() or not path.parent.is_dir():
         raise MnemonError(f"{path} cannot be written: it is a folder, or its folder is not there.")
+    check_no_model(path)
     frozen = classifier._model.frozen()
     program = _program(frozen)
     try:
