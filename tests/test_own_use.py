@@ -92,10 +92,19 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_the_others_their_label(m
         ("evaluate MODEL empty", "empty holds 0 class folders"),
         ("evaluate empty empty", "empty holds no saved model."),
         ("evaluate MODEL broken", "none of the 1 images could be read, so there is nothing to evaluate."),
-        ("evaluate MODEL broken --out MODEL", "lies in the folder of the model model; give an --out elsewhere."),
-        ("evaluate MODEL broken --out MODEL/new/page", "lies in the folder of the model model; give"),
+        (
+            "evaluate MODEL broken --out MODEL",
+            "cannot be written: the folder of the model model holds nothing else; give an --out elsewhere.",
+        ),
+        (
+            "evaluate MODEL broken --out MODEL/new/page",
+            "cannot be written: the folder of the model model holds nothing else; give",
+        ),
         ("evaluate MODEL broken --out broken/page", "broken/page lies in broken, whose folders are classes; give"),
-        ("export MODEL --format torch --out MODEL/m.pt2", "m.pt2 lies in the folder of the model model; give"),
+        (
+            "export MODEL --format torch --out MODEL/m.pt2",
+            "m.pt2 cannot be written: the folder of the model model holds nothing else; give",
+        ),
         ("export empty", "empty holds no saved model."),
         ("export MODEL --format onx", "unknown format 'onx'; did you mean 'onnx'?"),
         ("export MODEL --format torch --out nowhere/m.pt2", "nowhere/m.pt2 cannot be written"),

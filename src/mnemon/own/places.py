@@ -20,7 +20,9 @@ def check_no_model(out: Path) -> None:
     """Refuse an `out` that is the folder of a model, or lies in one."""
     for place in (out.resolve(), *_above(out)):
         if _holds_model(place):
-            raise MnemonError(f"{out} lies in the folder of the model {place.name}; give an --out elsewhere.")
+            raise MnemonError(
+                f"{out} cannot be written: the folder of the model {place.name} holds nothing else; give an --out elsewhere."
+            )
 
 
 def _above(out: Path) -> list[Path]:
