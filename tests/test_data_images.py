@@ -14,6 +14,7 @@ from PIL import Image
 from mnemon import data
 from mnemon.data import images
 from mnemon.errors import MnemonError
+from mnemon.own.images import read
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +169,46 @@ def test_images_that_do_not_fit_in_memory_are_refused_before_the_work(
         data.import_("birds", root, quiet=True)
 
 
+def test_a_class_is_read_with_its_sub_folders(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw(root / "wren" / "2021" / "spring" / "0.png", 70)
+    draw(root / "wren" / "2021" / "0.jfif", 71).rename(root / "wren" / "2021" / "1.JPE")
+    draw(root / "wren" / ".thumbnails" / "0.png", 90)
+    draw(root / "stray.png", 91)
+    (root / "wren" / "2021" / "a.avif").write_bytes(b"x")
+    for name in ("Thumbs.db", "desktop.ini", ".DS_Store"):
+        (root / name).touch()
+        (root / "wren" / name).touch()
+    (root / "wren" / "2021" / "again").symlink_to(root / "wren")  # a loop, and a way up to the other class
+    (root / "wren" / "up").symlink_to(root)
+    elsewhere = draw(root.parent / "elsewhere" / "5.png", 72).parent
+    (root / "wren" / "linked").symlink_to(elsewhere)
+    birds = data.folder(root, size=6)
+    assert [str(file.relative_to(root)) for file in birds.files[10:]] == [
+        *(f"wren/{n}.png" for n in range(2)),
+        "wren/2.png",
+        "wren/2021/1.JPE",
+        "wren/2021/spring/0.png",
+        *(f"wren/{n}.png" for n in range(3, 10)),
+        "wren/linked/5.png",
+    ]
+    data.import_("birds", root)
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"left out of {root}: 1 file outside any class folder (as {root / 'stray.png'}), "
+        f"1 file not png, jpg, bmp, webp, gif, ppm or tiff (as {root / 'wren' / '2021' / 'a.avif'})."
+    )
+    stored = data.load("birds")
+    assert len(stored.x_train) + len(stored.x_test) == 23
+
+
+@pytest.mark.parametrize("test", ["test/a/1.png", "test/1.png", "valid/b/1.png", ""])
+def test_the_parts_of_a_cut_are_not_taken_for_classes(test: str, tmp_path: Path) -> None:
+    draw(tmp_path / "photos" / "train" / "a" / "1.png", 1)
+    if test:
+        draw(tmp_path / "photos" / test, 1)
+    with pytest.raises(MnemonError, match=r"photos is cut into parts \(.*train.*\), not classes; give .*train"):
+        data.folder(tmp_path / "photos", size=6)
+
+
 # --- single images
 
 
@@ -177,11 +218,37 @@ def test_every_8_bit_mode_becomes_rgb(mode: str, tmp_path: Path) -> None:
     assert data.image(path, size=None).tolist() == [[[255] * 6] * 6] * 3
 
 
-def test_palettes_with_transparency_are_read_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "La", "RGBa"])
+def test_what_is_transparent_is_white_and_not_the_black_below_it(mode: str, tmp_path: Path) -> None:
+    """A black square on a transparent ground, which is stored as black too."""
+    image = Image.new("LA", (4, 4), (0, 0))
+    image.paste((0, 255), (0, 0, 2, 4))
+    made = image.convert("RGBA").convert("RGBa") if mode == "RGBa" else image.convert(mode)
+    assert images._rgb(made).getpixel((3, 3)) == (255, 255, 255)
+    assert images._rgb(made).getpixel((0, 0)) == (0, 0, 0)
+    image.convert("RGBA" if mode.startswith("RGB") else "LA").save(tmp_path / "a.png")
+    assert data.image(tmp_path / "a.png", size=None)[:, 0].tolist() == [[0, 0, 255, 255]] * 3
+    assert read(tmp_path / "a.png", 4, channels=1)[0, :, 0].tolist() == [0, 0, 255, 255]  # as a grey model takes it
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "P"])
+def test_a_colour_that_stands_for_nothing_is_white(mode: str, tmp_path: Path) -> None:
+    image = Image.new(mode, (2, 2))
+    image.save(tmp_path / "a.png", transparency=(0, 0, 0) if mode == "RGB" else 0)
+    assert data.image(tmp_path / "a.png", size=None).tolist() == [[[255] * 2] * 2] * 3
+
+
+def test_a_palette_with_an_alpha_channel_is_seen_on_white() -> None:
+    image = Image.new("PA", (1, 1), (0, 0))
+    image.putpalette([0, 0, 0])
+    assert images._rgb(image).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_half_transparent_is_half_white(tmp_path: Path) -> None:
     image = Image.new("P", (2, 2), 1)
     image.putpalette([0, 0, 0, 10, 20, 30])
     image.save(tmp_path / "a.png", transparency=b"\0\x80")
-    assert data.image(tmp_path / "a.png", size=None)[:, 0, 0].tolist() == [10, 20, 30]
+    assert data.image(tmp_path / "a.png", size=None)[:, 0, 0].tolist() == [132, 137, 142]
 
 
 def test_16_bit_images_are_refused_rather_than_clipped(tmp_path: Path) -> None:

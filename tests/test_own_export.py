@@ -1,8 +1,10 @@
 """`mnemon export`: one file without mnemon, which answers as the live model does."""
 
+import errno
 import json
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +94,31 @@ def test_the_command_prints_the_file(tmp_path, capsys):
     words = ("export", str(tmp_path / "model"), "--format", "torch")
     assert run(*words, capsys=capsys)[0] == f"{tmp_path / 'model.pt2'}\n"
     assert run(*words, "--out", str(tmp_path / "a.pt2"), capsys=capsys)[0] == f"{tmp_path / 'a.pt2'}\n"
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+def test_a_full_disk_is_one_sentence(format, tmp_path, monkeypatch):
+    """PyTorch's own writer would end the process."""
+    if format == "onnx":
+        pytest.importorskip("onnxscript")
+    learned("embeddings", tmp_path / "model")
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(MnemonError, match=r"m.file could not be written \(No space left on device\)"):
+        exporting.export(tmp_path / "model", tmp_path / "m.file", format=format)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_from_python_a_path_may_be_text_and_something_must_be_learned(tmp_path):
+    classifier, _ = learned("embeddings", tmp_path / "model")
+    exporting.write(classifier, str(tmp_path / "q.pt2"), format="torch")
+    assert zipfile.is_zipfile(tmp_path / "q.pt2")
+    with pytest.raises(MnemonError, match=r"^there is nothing to export before something was learned\.$"):
+        exporting.write(OnlineClassifier(), tmp_path / "r.pt2", format="torch")
+    assert not (tmp_path / "r.pt2").exists()
 
 
 def test_without_the_extra_there_is_a_sentence(tmp_path, monkeypatch):

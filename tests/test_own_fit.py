@@ -1,5 +1,6 @@
 """`mnemon fit`: a folder of images is learned once, file by file, whatever happens on the way."""
 
+import hashlib
 import json
 import os
 import random
@@ -72,6 +73,35 @@ def test_a_file_is_known_by_its_class_name_and_content(tmp_path):
     camera = tmp_path / "moved" / "red" / "0003.png"  # a camera that counts from zero again
     camera.write_bytes((tmp_path / "moved" / "red" / "0004.png").read_bytes())
     assert fit(tmp_path / "moved", out).learned == 1
+
+
+def test_files_in_sub_folders_are_learned_and_known_by_their_whole_name(tmp_path):
+    photos, out = make(tmp_path / "a", each=10), tmp_path / "model"
+    fit(photos, out, **SMALL)
+    for year in ("2021", "2022"):  # the same name and the same bytes: other files all the same
+        (photos / "red" / year).mkdir()
+        (photos / "red" / year / "0000.png").write_bytes((photos / "red" / "0000.png").read_bytes())
+    (photos / "red" / "2022" / "notes.txt").write_text("no image")
+    show = Watcher()
+    done = fit(photos, out, progress=show)
+    assert (done.learned, done.known) == (2, 30)
+    assert show.said[0].startswith(f"left out of {photos}: 1 file not png, jpg, ")
+    assert fit(photos, out).learned == 0
+
+
+def test_folders_of_folders_are_said_to_be_taken_for_classes(tmp_path):
+    make(tmp_path / "all" / "photos", each=5)
+    show = Watcher()
+    assert fit(tmp_path / "all", tmp_path / "model", progress=show, **SMALL).labels == ["photos"]
+    first = tmp_path / "all" / "photos" / "blue" / "0000.png"
+    assert show.said[0] == f"no image lies in a class folder itself: {first} is taken for class 'photos'."
+
+
+def test_what_was_learned_before_sub_folders_were_read_is_known(tmp_path):
+    """The name a file is known by is written in old models: it must stay what it was."""
+    (file,) = folders.files_of(make(tmp_path / "a", ["red"], each=1))
+    content = b"red/0000.png\0" + file.path.read_bytes()
+    assert folders.digest(file) == hashlib.blake2b(content, digest_size=16).digest()
 
 
 def test_test_then_train_counts_what_was_predicted_before_it_was_learned(tmp_path):
@@ -217,6 +247,19 @@ def test_what_python_learned_in_between_is_kept_and_so_is_the_journal(tmp_path):
     assert (done.learned, done.known, done.samples) == (0, 30, 31)
 
 
+def test_what_a_file_manager_leaves_in_a_model_does_not_stop_it(tmp_path):
+    out = tmp_path / "model"
+    fit(make(tmp_path / "a", each=10), out, **SMALL)
+    left = (".DS_Store", "Thumbs.db", "desktop.ini", ".notes.part")
+    for name in left:
+        (out / name).touch()
+    assert fit(make(tmp_path / "a", each=1, start=10), out).learned == 3
+    assert all((out / name).exists() for name in left)  # nor does it touch them
+    (out / "thesis.tex").touch()
+    with pytest.raises(MnemonError, match=r"model holds other files \(thesis.tex …\)"):
+        fit(tmp_path / "a", out)
+
+
 def test_a_forged_journal_is_refused(tmp_path):
     out = tmp_path / "model"
     fit(make(tmp_path / "a", each=10), out, **SMALL)
@@ -243,7 +286,7 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
     [
         ("fit nowhere --out new", "there is no folder nowhere."),
         ("fit model --out new", "model holds 0 class folders; it needs a folder per class, at least 1."),
-        ("fit cut --out new", "cut is cut into train and test; give one of them, cut/train or cut/test."),
+        ("fit cut --out new", "cut is cut into parts (test, train), not classes; give cut/test or cut/train."),
         ("fit empty --out new", "class folder empty/bird holds no images"),
         ("fit broken --out new", "none of the 1 images could be read"),
         ("fit a --out new --order random", "unknown order 'random'"),
@@ -255,6 +298,10 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
         ("fit a --out new --device gpu", "there is no device 'gpu' here"),
         ("fit a --out a", "a holds other files (red …); save the model in a folder of its own."),
         ("fit a --out a/red/0000.png", "is a file; a model is saved as a folder."),
+        ("fit a --out a/model", "a/model lies in a, whose folders are classes; give an --out elsewhere."),
+        ("fit a --out a/red/model", "a/red/model lies in a, whose"),
+        ("fit b --out b/link", "b/link lies in b, whose"),
+        ("fit a --out through/model", "through/model lies in a, whose"),
         ("fit a --out model --size 20", "the model model was made with size 12, not 20; leave the option out"),
         ("fit a --out model --lr 0.3", "was made with lr its default, not 0.3"),
         ("fit a --out vectors", "does not take square images of 8 bits a channel"),
@@ -267,6 +314,9 @@ def test_bad_input_is_one_sentence_and_changes_nothing(words, sentence, capsys, 
     make(tmp_path / "cut" / "train", ["red"], each=1)
     make(tmp_path / "cut" / "test", ["red"], each=1)
     (tmp_path / "empty" / "bird").mkdir(parents=True)
+    make(tmp_path / "b", ["red"], each=1)
+    (tmp_path / "b" / "link").symlink_to(tmp_path / "model")
+    (tmp_path / "through").symlink_to(tmp_path / "a")
     make(tmp_path / "broken", ["red"], each=1)
     (tmp_path / "broken" / "red" / "0000.png").write_bytes(b"")
     OnlineClassifier().partial_fit(np.eye(4), list("abcd")).save(tmp_path / "vectors")

@@ -33,6 +33,20 @@ def test_predict_says_label_and_confidence(model, tmp_path, capsys):
     assert err == ""
 
 
+def test_predict_takes_the_files_below_a_folder_that_fit_would_take(model, tmp_path, capsys):
+    photos = make(tmp_path / "new", ["red"], each=2, start=500)
+    (photos / "red" / "old").mkdir()
+    (photos / "red" / "0501.png").rename(photos / "red" / "old" / "0501.png")
+    (photos / ".cache").mkdir()
+    (photos / ".cache" / "0.png").touch()
+    (photos / "loop").symlink_to(photos)
+    out, _ = run("predict", str(model), str(photos), capsys=capsys)
+    assert [line.split()[0] for line in out.splitlines()] == [
+        str(photos / "red" / "0500.png"),
+        str(photos / "red" / "old" / "0501.png"),
+    ]
+
+
 def test_predict_as_json_equals_the_model_in_python(model, tmp_path, capsys):
     photos = make(tmp_path / "new", each=2, start=500)
     out, _ = run("predict", str(model), f"{photos}/*/*.png", "--json", "--top", "2", capsys=capsys)
@@ -78,6 +92,19 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_the_others_their_label(m
         ("evaluate MODEL empty", "empty holds 0 class folders"),
         ("evaluate empty empty", "empty holds no saved model."),
         ("evaluate MODEL broken", "none of the 1 images could be read, so there is nothing to evaluate."),
+        (
+            "evaluate MODEL broken --out MODEL",
+            "cannot be written: the folder of the model model holds nothing else; give an --out elsewhere.",
+        ),
+        (
+            "evaluate MODEL broken --out MODEL/new/page",
+            "cannot be written: the folder of the model model holds nothing else; give",
+        ),
+        ("evaluate MODEL broken --out broken/page", "broken/page lies in broken, whose folders are classes; give"),
+        (
+            "export MODEL --format torch --out MODEL/m.pt2",
+            "m.pt2 cannot be written: the folder of the model model holds nothing else; give",
+        ),
         ("export empty", "empty holds no saved model."),
         ("export MODEL --format onx", "unknown format 'onx'; did you mean 'onnx'?"),
         ("export MODEL --format torch --out nowhere/m.pt2", "nowhere/m.pt2 cannot be written"),
@@ -88,8 +115,10 @@ def test_bad_input_is_one_sentence_and_writes_nothing(words, sentence, model, tm
     (tmp_path / "empty").mkdir()
     make(tmp_path / "broken", ["red"], each=1)
     (tmp_path / "broken" / "red" / "0000.png").write_bytes(b"")
+    before = sorted(path.name for path in model.iterdir())
     out, err = run(*words.replace("MODEL", str(model)).split(), code=2, capsys=capsys)
     assert out == ""
+    assert sorted(path.name for path in model.iterdir()) == before
     assert sentence in err.splitlines()[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "empty"]
 
@@ -115,8 +144,12 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     assert (grey.accuracy, grey.precision, grey.learned) == (0, None, False)
     assert found.matrix[2, found.labels.index(grey.taken_for)] == found.matrix[2].max()
 
+    (photos / "red" / "old").mkdir()
+    (photos / "red" / "0601.png").rename(photos / "red" / "old" / "0601.png")
+    (photos / "beside.png").touch()
     words = ("evaluate", str(model), str(photos), "--out", str(tmp_path / "out"))
     out, err = run(*words, capsys=capsys)
+    assert f"left out of {photos}: 1 file outside any class folder (as {photos / 'beside.png'}).\n" in err
     assert "73.9 % right: 17 of 23 images" in out
     assert "never learned" in out
     assert "skipped: " in err
@@ -129,6 +162,19 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     text = (tmp_path / "out" / "evaluation.html").read_text()
     assert "Never shown to the model, so counted as wrong: grey (6 images)." in text
     assert "Left out, since unreadable: 1 file." in text
+
+
+def test_class_names_are_printed_as_they_stand(tmp_path, capsys):
+    """rich would colour by the first, draw the second and fail at the third."""
+    photos = make(tmp_path / "photos", ["green", "red"], each=10)
+    (photos / "green").rename(photos / "[red]x")
+    (photos / "red").rename(photos / ":smile:")  # its images are taken for the class below
+    x = np.stack([pixels(label, number, size=12) for label in ("red", "green") for number in range(10)])
+    OnlineClassifier().partial_fit(x, ["[/x]"] * 10 + [":smile:"] * 10).save(tmp_path / "model")
+    out, _ = run("evaluate", str(tmp_path / "model"), str(photos), "--out", str(tmp_path / "out"), capsys=capsys)
+    rows = [line.split() for line in out.splitlines()]
+    assert ["[red]x", "10", "0.0", "–", "never", "learned"] in rows
+    assert [":smile:", "10", "0.0", "0.0", "[/x]"] in rows
 
 
 def test_the_page_loads_nothing_and_names_cannot_break_it():

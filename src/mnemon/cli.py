@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from tyro.conf import Positional, arg
 
 from mnemon.errors import MnemonError, unknown
@@ -624,7 +625,10 @@ def evaluate(
     from mnemon.own import page
     from mnemon.own.evaluate import evaluate as judge
     from mnemon.own.images import ImageModel
+    from mnemon.own.places import check_no_model, check_outside
 
+    check_no_model(out)
+    check_outside(out, folder)
     found = judge(
         ImageModel.load(model, device),
         folder,
@@ -787,15 +791,18 @@ def _print_results(found: list[Record]) -> None:
 
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: int | None = None) -> None:
-    """A table on stdout, whole even where stdout is not a terminal."""
+    """A table on stdout, whole even where stdout is not a terminal. All of it is text as it stands: names that people give
+    may look like rich's markup."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, name in enumerate(head):
         number = right is not None and i >= right
-        table.add_column(name, justify="right" if number else "left", no_wrap=number or i == 0, header_style="dim")
+        table.add_column(
+            Text(name), justify="right" if number else "left", no_wrap=number or i == 0, header_style="dim"
+        )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console.print(table)
     console.print()

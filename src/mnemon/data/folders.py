@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from mnemon.clutter import is_clutter
 from mnemon.data.canonical import Content, Labels, canonical, cut_fifth
-from mnemon.data.images import is_image, read_images
+from mnemon.data.images import KINDS, is_image, read_images
 from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
 
 Classes = Mapping[str, Sequence[Path]]  # class name -> its files, both sorted by name
+PARTS = ("train", "test", "val", "valid", "validation")  # folders of class folders, rather than classes
 
 
 def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, tuple[str, ...]]:
@@ -22,11 +25,11 @@ def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, 
     """
     train, test = path / "train", path / "test"
     if not (_subfolders(train) and _subfolders(test)):
-        classes = class_files(path, at_least=2)
+        classes = class_files(path, at_least=2, say=report.say)
         x = read_images(files_of(classes), size, report, text=f"decode {path.name}")
         return cut_fifth(x, labels_of(classes)), tuple(classes)
 
-    learn, judge = class_files(train), class_files(test)
+    learn, judge = class_files(train, say=report.say), class_files(test, say=report.say)
     if odd := sorted(learn.keys() ^ judge.keys()):
         here, there = (train, test) if odd[0] in learn else (test, train)
         raise MnemonError(f"class {odd[0]!r} is in {here} but not in {there}; both need the same class folders.")
@@ -37,22 +40,60 @@ def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, 
     return canonical(Content(x[:cut], y_train, x[cut:], y_test)), tuple(learn)
 
 
-def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2) -> Classes:
-    """The image files of each class folder, in file order."""
+def class_files(
+    path: Path, *, at_least: int = 1, classes_at_least: int = 2, say: Callable[[str], None] = lambda line: None
+) -> Classes:
+    """The image files of each class folder and its sub-folders, in file order; `say` gets a line about what is left out."""
     folders = _subfolders(path)
     if len(folders) < classes_at_least:
         raise MnemonError(
             f"{path} holds {len(folders)} class folders; it needs a folder per class, at least {classes_at_least}."
         )
-    classes = {
-        folder.name: sorted(filter(is_image, folder.iterdir()), key=lambda file: file.name) for folder in folders
-    }
+    parts = [folder for folder in folders if folder.name in PARTS]
+    cut = [folder for folder in parts if _subfolders(folder)]
+    if cut and (len(parts) > 1 or parts == folders):
+        names = ", ".join(folder.name for folder in parts)
+        raise MnemonError(f"{path} is cut into parts ({names}), not classes; give {' or '.join(map(str, cut))}.")
+    found = {folder.name: files_below(folder) for folder in folders}
+    classes = {name: [file for file in files if is_image(file)] for name, files in found.items()}
     for name, files in classes.items():
         if not files:
-            raise MnemonError(f"class folder {path / name} holds no images (png, jpg, bmp, webp, gif, ppm or tiff).")
+            raise MnemonError(f"class folder {path / name} holds no images ({KINDS}).")
         if len(files) < at_least:
             raise MnemonError(f"class folder {path / name} holds {len(files)} image; a class needs {at_least} or more.")
+    outside = sorted(file for file in path.iterdir() if not file.is_dir() and not is_clutter(file.name))
+    others = [file for files in found.values() for file in files if not is_image(file)]
+    why = ((outside, "outside any class folder"), (others, f"not {KINDS}"))
+    if said := [f"{_count(files)} {reason} (as {files[0]})" for files, reason in why if files]:
+        say(f"left out of {path}: {', '.join(said)}.")
+    if all(file.parent.parent != path for file in files_of(classes)):
+        name, files = next(iter(classes.items()))
+        say(f"no image lies in a class folder itself: {files[0]} is taken for class {name!r}.")
     return classes
+
+
+def _count(files: list[Path]) -> str:
+    return f"{len(files):,} {'file' if len(files) == 1 else 'files'}"
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files of a folder and its sub-folders, by relative path; what is hidden is passed over.
+
+    Links are followed, but never up, and to each folder once: a loop of links ends.
+    """
+    found: list[Path] = []
+    seen = {str(parent) for parent in folder.resolve().parents}
+    for where, inner, names in os.walk(folder, followlinks=True, onerror=_refuse):
+        real = os.path.realpath(where)
+        inner[:] = [] if real in seen else sorted(name for name in inner if not name.startswith("."))
+        if real not in seen:
+            found += [Path(where, name) for name in names if not is_clutter(name)]
+        seen.add(real)
+    return sorted(found, key=lambda file: file.relative_to(folder).as_posix())
+
+
+def _refuse(error: OSError) -> None:
+    raise MnemonError(f"the folder {error.filename} cannot be read ({error.strerror}).") from error
 
 
 def _subfolders(path: Path) -> list[Path]:

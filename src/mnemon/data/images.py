@@ -17,7 +17,8 @@ from mnemon.errors import MnemonError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
+EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".webp", ".gif", ".ppm", ".tif", ".tiff"})
+KINDS = "png, jpg, bmp, webp, gif, ppm or tiff"  # as a person calls them
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM", "TIFF")  # what Pillow may take a file for
 MAX_SIZE = 1024  # pixels a side
 MAX_BYTES = 1 << 33  # of all images together, in memory
@@ -51,9 +52,13 @@ def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
 
 
 def _rgb(image: Image) -> Image:
-    if image.mode == "P" and "transparency" in image.info:
-        image = image.convert("RGBA")  # Pillow warns of the direct way
-    return image.convert("RGB")
+    """What is transparent is white, as on paper; the colour stored below it, mostly black, is not meant to be seen."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    from PIL import Image as images
+
+    seen = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")  # Pillow knows no other way from La
+    return images.alpha_composite(images.new("RGBA", seen.size, "white"), seen).convert("RGB")
 
 
 def _square(image: Image, size: int | None) -> Image:

@@ -29,10 +29,14 @@ class Report:
             from rich.console import Console
 
             amount = progress.DownloadColumn() if unit == "bytes" else progress.MofNCompleteColumn()
-            columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), amount)
+            columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn(), amount)
             with progress.Progress(*columns, progress.TimeRemainingColumn(), console=Console(stderr=True)) as bar:
                 task = bar.add_task(text, total=total)
                 yield lambda done: bar.advance(task, done)
+
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            print(line, file=sys.stderr)
 
 
 SILENT = Report(quiet=True)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 import mnemon
 from mnemon import checkpoint
+from mnemon.clutter import is_clutter
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
 from mnemon.estimator.model import MAX_CLASSES, Model
@@ -54,7 +55,7 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder with files of somebody else: saving removes old checkpoints, and nothing else must be near."""
     if folder.exists() and not folder.is_dir():
         raise MnemonError(f"{folder} is a file; a model is saved as a folder.")
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    names = [path.name for path in folder.iterdir() if not is_clutter(path.name)] if folder.is_dir() else []
     strangers = [name for name in names if not checkpoint.belongs(name) and not OTHERS.fullmatch(name)]
     if strangers:
         raise MnemonError(f"{folder} holds other files ({strangers[0]} …); save the model in a folder of its own.")

@@ -83,8 +83,8 @@ def evaluate(
     model: ImageModel, folder: Path, *, report: Report = SILENT, say: Callable[[str], None] = lambda line: None
 ) -> Evaluation:
     """Predict every image of the class folders. A class the model never met counts as wrong; a file that cannot be read
-    does not count, and `say` gets a line about it."""
-    files = folders.files_of(folder)
+    does not count, and `say` gets a line about it, and one about files that are no images of a class."""
+    files = folders.files_of(folder, say)
     counts: Counter[tuple[str, str]] = Counter()
     skipped = 0
     with report.stage(f"evaluate {folder.name}", len(files)) as advance:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 import warnings
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ import mnemon
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
 from mnemon.estimator import OnlineClassifier
+from mnemon.estimator.classifier import NotFitted
 from mnemon.estimator.model import Frozen
+from mnemon.own.places import check_no_model
 
 OUTPUTS = ("index", "probabilities", "features")
 
@@ -52,11 +56,14 @@ def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Pat
     return path
 
 
-def write(classifier: OnlineClassifier, path: Path, *, format: str = "onnx") -> None:
+def write(classifier: OnlineClassifier, path: str | os.PathLike[str], *, format: str = "onnx") -> None:
     """Write what a classifier has learned to the file `path`: whole or not at all. It must be on the CPU."""
-    fill = _check(format)
+    fill, path = _check(format), Path(path)
+    if not classifier.__sklearn_is_fitted__():
+        raise NotFitted("there is nothing to export before something was learned.")
     if path.is_dir() or not path.parent.is_dir():
         raise MnemonError(f"{path} cannot be written: it is a folder, or its folder is not there.")
+    check_no_model(path)
     frozen = classifier._model.frozen()
     program = _program(frozen)
     try:
@@ -132,9 +139,11 @@ def _name_the_rows(proto: Any) -> None:
 
 def _torch(program: torch.export.ExportedProgram, path: Path, about: dict[str, str]) -> None:
     program.example_inputs = None  # the only thing PyTorch would pickle into the file
-    with path.open("wb") as file, warnings.catch_warnings():
+    file = BytesIO()  # PyTorch's own writer ends the whole process where a disk is full
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.export.save(program, file, extra_files={f"{name}.json": value for name, value in about.items()})
+    path.write_bytes(file.getbuffer())
 
 
 Fill = Callable[[torch.export.ExportedProgram, Path, dict[str, str]], None]

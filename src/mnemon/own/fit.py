@@ -21,6 +21,7 @@ from mnemon.own import folder as folders
 from mnemon.own.folder import File
 from mnemon.own.images import ImageModel, Images
 from mnemon.own.journal import Chunk, Journal
+from mnemon.own.places import check_outside
 from mnemon.own.progress import Progress
 
 SIZE = 32  # pixels a side: what the reduced ResNet-18 was made for, and a CPU learns in good time
@@ -62,15 +63,17 @@ def fit(
     Options are OnlineClassifier's; None stands for the model's own, or the default of a new one. SIGINT and SIGTERM save
     and raise `Stopped`.
     """
-    found = folders.files_of(folder)  # mistakes are found before anything is written
+    saving.check_folder(out)
+    check_outside(out, folder)
+    show = progress or Progress(quiet=True)
+    found = folders.files_of(folder, show.say)  # mistakes are found before anything is written
     folders.check_order(order)
     check_size(size)
     if not save_every >= 0:
         raise MnemonError(f"save_every is a number of seconds, 0 or more, not {save_every}.")
-    saving.check_folder(out)
     given = {name: value for name, value in options.items() if value is not None}
     with _alone(out):
-        fitting = _Fitting(*_model(out, given, size, device), out, progress or Progress(quiet=True))
+        fitting = _Fitting(*_model(out, given, size, device), out, show)
         ordered = folders.in_order(found, order, fitting.model.classifier.seed)
         with watched() as stop, fitting.show.over(len(found)):
             return fitting.run(ordered, save_every, stop)
@@ -88,7 +91,8 @@ def _alone(out: Path) -> Iterator[None]:
     except OSError as error:
         raise MnemonError(f"the model cannot be written to {out} ({error.strerror}).") from None
     for part in out.glob(".*.part"):  # what a killed process was writing
-        part.unlink(missing_ok=True)
+        if checkpoint.belongs(part.name) or saving.OTHERS.fullmatch(part.name):
+            part.unlink(missing_ok=True)
     try:
         yield
     finally:

@@ -16,17 +16,19 @@ DIGEST = 16  # bytes
 
 class File(NamedTuple):
     path: Path
-    label: str  # the name of its folder
+    label: str  # the name of its class folder
+    name: str  # its own; with the sub-folders on the way, if it lies in one
 
 
-def files_of(folder: Path) -> list[File]:
-    """The images of each class folder, by class and name."""
+def files_of(folder: Path, say: Callable[[str], None] = lambda line: None) -> list[File]:
+    """The images of each class folder, by class and name; `say` gets a line about files that are left out."""
     if not folder.is_dir():
         raise MnemonError(f"there is no folder {folder}.")
-    inner = [path for path in (folder / "train", folder / "test") if path.is_dir()]
-    if len(inner) == 2 and all(any(p.is_dir() for p in path.iterdir()) for path in inner):
-        raise MnemonError(f"{folder} is cut into train and test; give one of them, {inner[0]} or {inner[1]}.")
-    found = [File(path, name) for name, paths in class_files(folder, classes_at_least=1).items() for path in paths]
+    found = [
+        File(path, label, path.relative_to(folder / label).as_posix())
+        for label, paths in class_files(folder, classes_at_least=1, say=say).items()
+        for path in paths
+    ]
     for file in found:
         try:
             file.label.encode()
@@ -45,11 +47,11 @@ def _by_time(file: File, seed: int) -> tuple[object, ...]:
         time = file.path.stat().st_mtime_ns
     except OSError:  # a broken link: reading it will say so
         time = 0
-    return time, file.path.name, file.label
+    return time, file.name, file.label
 
 
 def _by_class(file: File, seed: int) -> tuple[object, ...]:
-    return file.label, file.path.name
+    return file.label, file.name
 
 
 ORDERS: dict[str, Callable[[File, int], tuple[object, ...]]] = {
@@ -84,4 +86,4 @@ def digest(file: File) -> bytes:
 
 
 def _name(file: File) -> bytes:
-    return os.fsencode(file.label) + b"/" + os.fsencode(file.path.name) + b"\0"
+    return os.fsencode(file.label) + b"/" + os.fsencode(file.name) + b"\0"

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.data.images import is_image
+from mnemon.data.folders import files_below
+from mnemon.data.images import KINDS, is_image
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 from mnemon.own.images import ImageModel, Images
@@ -35,13 +36,13 @@ def images(words: Sequence[str]) -> list[Path]:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            here = sorted(filter(is_image, path.rglob("*")))
+            here = list(filter(is_image, files_below(path)))
         elif path.exists() or path.is_symlink() or not glob.has_magic(word):
             here = [path]  # one that is not there is named when it is read
         else:  # quoted, or a shell that leaves patterns to the program
             here = [p for p in map(Path, sorted(glob.glob(word, recursive=True))) if is_image(p)]
         if not here:
-            raise MnemonError(f"there are no images in {word} (png, jpg, bmp, webp, gif, ppm or tiff).")
+            raise MnemonError(f"there are no images in {word} ({KINDS}).")
         found += here
     return found
 

@@ -1,0 +1,38 @@
+"""Where results may be written: not among the classes of a folder, where they would be taken for one, and not into the
+folder of a model, which holds nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mnemon import checkpoint
+from mnemon.errors import MnemonError
+
+
+def check_outside(out: Path, folder: Path) -> None:
+    """Refuse an `out` below the folder of class folders."""
+    if folder.resolve() in _above(out):
+        raise MnemonError(f"{out} lies in {folder}, whose folders are classes; give an --out elsewhere.")
+
+
+def check_no_model(out: Path) -> None:
+    """Refuse an `out` that is the folder of a model, or lies in one."""
+    for place in (out.resolve(), *_above(out)):
+        if _holds_model(place):
+            raise MnemonError(
+                f"{out} cannot be written: the folder of the model {place.name} holds nothing else; give an --out elsewhere."
+            )
+
+
+def _above(out: Path) -> list[Path]:
+    """All folders it lies in: as it is named, and where links lead."""
+    named = Path(os.path.abspath(out)).parent.resolve()
+    return [named, *named.parents, *out.resolve().parents]
+
+
+def _holds_model(folder: Path) -> bool:
+    try:
+        return checkpoint.newest(folder) > 0
+    except OSError:  # a folder above that one may pass through, but not look into
+        return False
