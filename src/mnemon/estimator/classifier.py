@@ -160,7 +160,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
-            self._choice(image=x.ndim == 4),
+            self._choice(),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
             scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
             backbone=self.backbone,
@@ -169,7 +169,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             names=names,
         )
 
-    def _choice(self, *, image: bool) -> Choice:
+    def _choice(self) -> Choice:
         """The method filled in; options it has no use for are left out where they stand at their defaults."""
         for name, named in (("loss", self.loss), ("classifier", self.classifier)):
             if not isinstance(named, str | None):
@@ -190,7 +190,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 loss = "ms"
         classifiers = None if classifier is None else [classifier]
         try:
-            choice = choose(kind, loss, classifiers, defaults(kind, loss, image=image) | given)
+            choice = choose(kind, loss, classifiers, defaults(kind, loss) | given)
         except OverflowError as error:  # a whole number no float can hold
             raise MnemonError(f"lr or gamma is out of range: {error}.") from None
         if choice.method.lr > FLOAT32:
@@ -342,7 +342,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         try:
-            made._choice(image=len(found.model.inputs.shape) == 3)
+            made._choice()
         except MnemonError as error:
             raise MnemonError(f"the model {path} cannot be loaded: {error}") from None
         made._adopt(found.model, made.get_params(deep=False))

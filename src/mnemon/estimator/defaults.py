@@ -8,7 +8,7 @@ from mnemon.learning.method import Method
 from mnemon.learning.objectives import OBJECTIVES
 
 
-def defaults(method: type[Method], loss: str | None, *, image: bool) -> dict[str, Any]:
+def defaults(method: type[Method], loss: str | None) -> dict[str, Any]:
     """Learning rate, and γ where the loss has one."""
     objective = OBJECTIVES.get(loss or method.default_objective)
     found: dict[str, Any] = {"lr": 0.05}
