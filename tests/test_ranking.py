@@ -207,7 +207,9 @@ def test_the_target_asks_for_runs_and_times(tmp_path):
     (plan,) = work.plans("a device")
     assert [(spec.method, spec.stream) for spec in plan.runs] == [("er", TEN), ("er", "split-mnist")]
     assert plan.timed == [("er", TEN)]
-    assert not [spec for spec in reproduce.Work(["ranking"], tmp_path).plans()[0].runs if spec.method in names.UPPER_BOUNDS]
+    assert not [
+        spec for spec in reproduce.Work(["ranking"], tmp_path).plans()[0].runs if spec.method in names.UPPER_BOUNDS
+    ]
 
 
 def test_a_method_is_timed_once_for_two_targets(tmp_path, monkeypatch):
