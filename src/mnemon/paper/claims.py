@@ -72,10 +72,18 @@ def gap(source: Source, one: Row, other: Row, stream: str, table: int = 1) -> Ga
 
 
 def _gap(one: dict[int, float], other: dict[int, float], what: str) -> Gap:
-    both = sorted(one.keys() & other.keys())
-    if len(both) < LEAST:
+    return _judged(_less(one, other), what)
+
+
+def _less(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    """Seed by seed."""
+    return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
+
+
+def _judged(differences: dict[int, float], what: str) -> Gap:
+    if len(differences) < LEAST:
         raise Absent(what)
-    return Gap(*confidence_interval([one[seed] - other[seed] for seed in both]), len(both))
+    return Gap(*confidence_interval(list(differences.values())), len(differences))
 
 
 def verdict(cases: Sequence[bool | None], whole: bool = True) -> str:
@@ -350,12 +358,15 @@ def _images(line: dict[str, list[int]]) -> str:
     return "×".join(str(side) for side in line["shape"])
 
 
+OF_SIZES = "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)"
+
+
 def better_at_every_size(source: Source) -> Finding:
     said, better = [], []
     for stream in evidence.SIZE_STREAMS:
-        gains = {size: gain for size in evidence.SIZES if (gain := _gain(source, stream, size))}
-        if gains:
-            by = {size: _gap(*gain, stream) for size, gain in gains.items()}
+        gains = {size: _gain(source, stream, size) for size in evidence.SIZES}
+        by = {size: _judged(gain, stream) for size, gain in gains.items() if len(gain) >= LEAST}
+        if by:
             better += [each.above for each in by.values()]
             said.append(f"{names.stream(stream)}: " + ", ".join(f"{each} at {size}" for size, each in by.items()))
     if not said:
@@ -364,28 +375,18 @@ def better_at_every_size(source: Source) -> Finding:
 
 
 def small_gain_at_500(source: Source) -> Finding:
-    stream = "split-cifar100-10"
-    gains = {size: gain for size in (500, 1000, 2000) if (gain := _gain(source, stream, size))}
-    if len(gains) < 3:
-        raise Absent(OF_SIZES)
+    gains = {size: _gain(source, "split-cifar100-10", size) for size in (500, 1000, 2000)}
     said = "hybrid less ER, validation: "
-    said += ", ".join(f"{_gap(*gain, stream)} points at {size}" for size, gain in gains.items())
-    less = {size: _gap(_less(*gains[500]), _less(*gains[size]), OF_SIZES) for size in (1000, 2000)}
+    said += ", ".join(f"{_judged(gain, OF_SIZES)} points at {size}" for size, gain in gains.items())
+    less = {size: _gap(gains[500], gains[size], OF_SIZES) for size in (1000, 2000)}
     said += "; the gain at 500 less that at " + ", at ".join(f"{size}: {by}" for size, by in less.items())
     return Finding(verdict([by.below for by in less.values()]), said)
 
 
-OF_SIZES = "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)"
-
-
-def _gain(source: Source, stream: str, size: int) -> tuple[dict[int, float], dict[int, float]] | None:
-    """The accuracies of hybrid and of ER by seed, where there are enough."""
-    both = tuple(evidence.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
-    return (both[0], both[1]) if len(both[0].keys() & both[1].keys()) >= LEAST else None
-
-
-def _less(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
-    return {seed: one[seed] - other[seed] for seed in one.keys() & other.keys()}
+def _gain(source: Source, stream: str, size: int) -> dict[int, float]:
+    """Hybrid less ER at a size of the memory, by seed."""
+    hybrid, er = (evidence.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
+    return _less(hybrid, er)
 
 
 RULES = (
