@@ -360,6 +360,9 @@ def _confusion(true: Tensor, predicted: Tensor, n: int) -> Tensor:
 def stack(runs: list[Run]) -> None:
     """From here on these runs, of one kind and at the same step, learn as one; where their network can."""
     if len(runs) > 1 and can_stack(runs[0].learner):
+        for run in runs:
+            if run.captured is not None:
+                run.captured.leave()  # or its tensors would wait for Python to find the circle of references
         places = seats([run.learner for run in runs], runs[0].task.x, [run.y for run in runs])
         for run, seat in zip(runs, places, strict=True):
             run.captured = seat

@@ -32,10 +32,10 @@ class Graph(NamedTuple):
     """A captured step and what it reads: the block's batches and draws, and the place in the block."""
 
     graph: torch.cuda.CUDAGraph
-    rows: Tensor  # [BLOCK, R, b]
-    draws: dict[str, Tensor]  # [BLOCK, R, …] each
+    rows: Tensor  # [steps, R, b]
+    draws: dict[str, Tensor]  # [steps, R, …] each
     place: Tensor  # [1]
-    losses: Tensor  # [BLOCK, R], written
+    losses: Tensor  # [steps, R], written
 
 
 class Captured:
@@ -162,15 +162,17 @@ class Captured:
         return self.stack.step(x, self.y.gather(1, rows), draws)
 
     def _capture(self, index: Tensor, draws: dict[str, Tensor]) -> Graph:
+        steps = self.learners[0].method.block(BLOCK)  # the most that are planned at once
+
         def room(like: Tensor) -> Tensor:
-            return like.new_zeros((BLOCK, *like.shape[1:]))
+            return like.new_zeros((steps, *like.shape[1:]))
 
         made = Graph(
             torch.cuda.CUDAGraph(),
             room(index),
             {key: room(values) for key, values in draws.items()},
             index.new_zeros(1),
-            torch.zeros(BLOCK, len(self.learners), dtype=self.learners[0].dtype, device=self.device),
+            torch.zeros(steps, len(self.learners), dtype=self.learners[0].dtype, device=self.device),
         )
         # Graphs that share cuBLAS's workspace would corrupt each other when replayed side by side.
         torch.cuda.synchronize(self.device)
