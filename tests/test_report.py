@@ -207,6 +207,23 @@ def test_the_headline_states_the_finding_and_no_more(tmp_path):
     )
 
 
+def test_the_headline_compares_what_was_run_on_the_same_stream_and_is_not_chosen_by_its_result(tmp_path):
+    """A variant with lucky runs, another class order or a larger memory does not displace the cell itself."""
+    cell = [make("er", seed=s, level=80) for s in range(5)] + [make("hybrid", seed=s, level=85) for s in range(5)]
+    lucky = [make("er", seed=s, level=99, lr=0.3) for s in range(3)]
+    shuffled = [make("er", seed=s, level=99, lr=0.4) | {"order": "random"} for s in range(5)]
+    larger = [make("hybrid", seed=s, level=99, memory_size=500) for s in range(4)]
+    put(tmp_path, cell + lucky + shuffled + larger)
+    (section,) = groups.read(tmp_path)
+    said = headline(section).replace("\u00a0", " ")
+    assert "ER with a softmax classifier (lr 0.05, order natural) keeps 72.0 %" in said
+    assert "the paper’s hybrid with NCM (memory 200) keeps 77.0 %" in said
+    assert "the hybrid is 5.0 ± 0.0 points ahead" in said
+    put(tmp_path, [r for r in cell if r["method"] == "hybrid"] + shuffled)  # nothing that could be compared
+    (section,) = groups.read(tmp_path)
+    assert "ER" not in headline(section)
+
+
 def test_one_run_has_no_interval(tmp_path):
     text, tree = page(put(tmp_path, demo(seeds=1)))
     body = text[text.index("<main>") : text.index("<footer>")]

@@ -6,10 +6,10 @@ import json
 import shlex
 from typing import Any
 
-from mnemon.errors import MnemonError
 from mnemon.experiments import records
 from mnemon.report import names
 from mnemon.report.groups import Group, Section, own_loss
+from mnemon.report.pairs import defaults
 
 
 def commands(section: Section) -> list[str]:
@@ -38,7 +38,7 @@ def _command(groups: list[Group]) -> str:
     words = ["mnemon", "run", "--method", first["method"], "--stream", first["stream"]]
     if first["loss"] != own_loss(first["method"]):
         words += ["--loss", first["loss"]]
-    own, usual = _defaults(first)
+    own, usual = defaults(first)
     classifiers = [g.first["classifier"] for g in groups]
     if classifiers != [own]:
         words += ["--classifier", ",".join(classifiers)]
@@ -64,14 +64,3 @@ def _where(record: dict[str, Any]) -> list[str]:
     for name, value in records.precision(record).items():
         words += [f"--{name}", value]
     return words + (["--deterministic"] if record.get("deterministic") else [])
-
-
-def _defaults(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
-    from mnemon.experiments.spec import Spec
-
-    try:
-        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
-    except MnemonError:
-        return "", {}
-    return choice.classifiers[0].name, choice.options()

@@ -13,6 +13,7 @@ from mnemon.report import arrivals, figures, names
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.figures import Line
 from mnemon.report.groups import Group, Section, estimate, own
+from mnemon.report.pairs import by_way, standing
 from mnemon.report.svg import Pen
 
 Floats = NDArray[np.float64]
@@ -30,16 +31,12 @@ def exhibits(section: Section, pen: Pen) -> Iterator[Exhibit]:
 
 
 def drawn_groups(groups: Sequence[Group]) -> list[Group]:
-    """All of them where they are few; else the best variant of each method as its authors have it, then of other ways to
-    learn and classify, the most accurate first."""
+    """All of them where they are few; else each way at its standing settings (`pairs.standing`): methods as their authors have
+    them first, the most accurate first."""
     if len(groups) <= FEW:
         return list(groups)
-    best: dict[tuple[str, str, str], Group] = {}
-    for group in groups:
-        old = best.get(group.way)
-        if old is None or group.accuracy > old.accuracy:
-            best[group.way] = group
-    chosen = sorted(best.values(), key=lambda group: (_own(group), group.accuracy), reverse=True)[:MOST]
+    each = [found for way in by_way(groups).values() if (found := standing(way))]
+    chosen = sorted(each, key=lambda group: (_own(group), group.accuracy), reverse=True)[:MOST]
     return [group for group in groups if group in chosen]
 
 

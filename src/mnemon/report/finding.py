@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mnemon.metrics import confidence_interval
 from mnemon.report import names
 from mnemon.report.groups import Group, Section
+from mnemon.report.pairs import by_way, difference, standing
+
+PAPERS = ("hybrid", "hybrid", "ncm")  # its own way
 
 
 def headline(section: Section) -> str:
@@ -17,29 +19,31 @@ def headline(section: Section) -> str:
     if other is None:
         return sentence + "."
     sentence += f"; {_said(hero)}."
-    seeds = sorted(set(hero.seeds) & set(other.seeds))
-    if len(seeds) < 2:
+    compared = difference(hero, other)
+    if compared is None:
+        return sentence + " They share no seed, so no run can be set against another."
+    (mean, half), pairs = compared
+    if half is None:
         return sentence + " One run each is a hint, not a finding: more seeds give an interval."
-    mine, theirs = ({r["seed"]: r["average_accuracy"] for r in g.records} for g in (hero, other))
-    mean, half = confidence_interval([mine[s] - theirs[s] for s in seeds])
     if abs(mean) <= half:
-        return sentence + f" Over {len(seeds)} paired runs the two cannot be told apart."
+        return sentence + f" Over {pairs} paired runs the two cannot be told apart."
     better = "ahead" if mean > 0 else "behind"
     margin = f"{names.fixed(abs(mean), 1)}\u00a0±\u00a0{names.fixed(half, 1)}"
     return sentence + f" Run against run, {_short(hero)} is {margin} points {better}."
 
 
 def _contrast(groups: list[Group]) -> tuple[Group, Group | None]:
-    """What to compare: the paper's method with plain replay where both are there, else the two best."""
+    """What to compare: the paper's method with plain replay where both are there, else the two best ways; each as it was meant
+    (`standing`), on the same stream and with the same memory."""
     online = [g for g in groups if g.way[0] not in names.UPPER_BOUNDS] or groups
-    ranked = sorted(online, key=lambda g: -g.accuracy)
-    hero = next((g for g in ranked if g.way == ("hybrid", "hybrid", "ncm")), ranked[0])
-    rest = [g for g in ranked if g.way != hero.way]
+    ways = by_way(online)
+    ranked = sorted((found for way in ways.values() if (found := standing(way))), key=lambda g: -g.accuracy)
+    hero = next((g for g in ranked if g.way == PAPERS), ranked[0])
+    rest = {g.way: other for g in ranked if g.way != hero.way and (other := standing(ways[g.way], beside=hero))}
     for way in (("er", "ce", "softmax"), ("fine-tune", "ce", "softmax")):
-        plain = next((g for g in rest if g.way == way), None)
-        if plain is not None:
-            return hero, plain
-    return hero, rest[0] if rest else None
+        if way in rest:
+            return hero, rest[way]
+    return hero, next(iter(rest.values()), None)
 
 
 def _when(section: Section) -> str:
@@ -60,10 +64,10 @@ def _said(group: Group) -> str:
 
 def _long(group: Group) -> str:
     """ER with a softmax classifier; the paper's hybrid with NCM."""
-    if group.way == ("hybrid", "hybrid", "ncm"):
+    if group.way == PAPERS:
         return "the paper’s " + group.name.replace(" + NCM", " with NCM")
     return group.name.replace(" + softmax", " with a softmax classifier").replace(" + ", " with ")
 
 
 def _short(group: Group) -> str:
-    return "the hybrid" if group.way == ("hybrid", "hybrid", "ncm") else group.name
+    return "the hybrid" if group.way == PAPERS else group.name

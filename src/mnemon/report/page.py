@@ -17,6 +17,7 @@ from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.exhibits import exhibits
 from mnemon.report.finding import headline
 from mnemon.report.groups import Estimate, Group, Section, Style, read
+from mnemon.report.pairs import by_way, standing
 from mnemon.report.style import CSS
 from mnemon.report.svg import DASHES, Pen
 
@@ -79,7 +80,8 @@ Forgetting</b> is, for each task but the last, the best accuracy it had before t
 and of these the mean; lower is better. <b>Anytime accuracy</b> is the mean of the accuracy curve. <b>Learning
 accuracy</b> is the mean accuracy on each task right after it was learned. All in percent of test samples.</p>
 <p>Values are means over runs with different seeds, ± the half-width of the 95 % interval of the mean (Student’s t). A
-single run has no interval. Seeds are paired: every method sees the same stream for the same seed.</p>
+single run has no interval. Seeds are paired: with the same data and class order every method sees the same stream for the
+same seed.</p>
 <p class="quiet">Made by mnemon from records.jsonl. This page is one file and loads nothing.</p>
 </section>
 </footer>
@@ -204,14 +206,14 @@ def _table(section: Section) -> str:
 
 
 def _front(groups: Sequence[Group]) -> set[int]:
-    """Ids of all groups, where they can be read; else of the best settings of each way to learn and classify, as after a
-    search."""
-    ways: dict[tuple[str, str, str], list[Group]] = {}
-    for group in groups:
-        ways.setdefault(group.way, []).append(group)
+    """Ids of all groups, where they can be read; else of each way to learn and classify the standing settings and the best of
+    the others, as after a search."""
     most = len(groups) if len(groups) <= READABLE else BEST
-    best = [sorted(way, key=lambda g: -g.accuracy) for way in ways.values()]
-    return {id(group) for way in best for group in way[:most]}
+    front = set()
+    for way in by_way(groups).values():
+        first = standing(way)
+        front |= {id(g) for g in sorted(way, key=lambda g: (g is not first, -g.accuracy))[:most]}
+    return front
 
 
 def _about(section: Section, with_paper: bool) -> str:

@@ -1,0 +1,70 @@
+"""Which runs may be compared with which: seed by seed, on the same stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mnemon.errors import MnemonError
+from mnemon.experiments import records
+from mnemon.experiments.records import Record
+from mnemon.report.groups import Estimate, Group, estimate
+
+
+def difference(mine: Group, theirs: Group, metric: str = "average_accuracy") -> tuple[Estimate, int] | None:
+    """Mine less theirs over the seeds both have, and how many these are; None where a pair has not seen the same samples in
+    the same order, or a value is not defined."""
+    seeds = sorted(set(mine.seeds) & set(theirs.seeds))
+    if not seeds or not same_stream(mine, theirs) or not (mine.values(metric) and theirs.values(metric)):
+        return None
+    ours, others = ({r["seed"]: float(r[metric]) for r in group.records} for group in (mine, theirs))
+    return estimate([ours[seed] - others[seed] for seed in seeds]), len(seeds)
+
+
+def same_stream(a: Group, b: Group) -> bool:
+    """Whether equal seeds mean equal streams: the class order and the data are the same (and the section says the rest)."""
+    return _stream(a.first) == _stream(b.first)
+
+
+def _stream(record: Record) -> tuple[Any, ...]:
+    return record.get("order", "natural"), record["data"].get("checksum"), record["protocol"].get("kind")
+
+
+def comparable(a: Group, b: Group) -> bool:
+    """On the same stream, and with as large a memory, where both have one."""
+    sizes = {size for group in (a, b) if (size := group.first.get("memory_size"))}
+    return same_stream(a, b) and len(sizes) <= 1
+
+
+def by_way(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[Group]]:
+    """Groups that learn and classify in the same way, with other settings."""
+    ways: dict[tuple[str, str, str], list[Group]] = {}
+    for group in groups:
+        ways.setdefault(group.way, []).append(group)
+    return ways
+
+
+def standing(groups: Sequence[Group], beside: Group | None = None) -> Group | None:
+    """The group that speaks for a way that was run with several settings: the one at the settings `mnemon run` takes by
+    itself, else the one with the most runs. Results decide only between settings alike in that, as after a search: a cell
+    of fifteen runs is not displaced by five lucky ones."""
+    fit = [group for group in groups if beside is None or comparable(group, beside)]
+    return max(fit, key=lambda group: (is_usual(group.first), len(group.records), group.accuracy), default=None)
+
+
+def is_usual(record: Record) -> bool:
+    """Whether the run was made as `mnemon run` makes it when nothing is said."""
+    _, options = defaults(record)
+    natural = record.get("order", "natural") == "natural" and not record.get("backbone")
+    return options == record["options"] and natural and not records.precision(record)
+
+
+def defaults(record: Record) -> tuple[str, dict[str, Any]]:
+    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
+    from mnemon.experiments.spec import Spec
+
+    try:
+        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
+    except MnemonError:
+        return "", {}
+    return choice.classifiers[0].name, choice.options()
