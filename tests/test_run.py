@@ -7,11 +7,13 @@ import pytest
 import torch
 
 import mnemon
+import mnemon.report
 from mnemon import MnemonError, metrics, streams
-from mnemon.experiments import protocol
+from mnemon.experiments import protocol, records
 from mnemon.experiments.run import Run, array_task, named_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
+from mnemon.learning.method import Method
 from mnemon.learning.methods import methods
 
 
@@ -275,3 +277,51 @@ def test_resume_is_bit_equal(method, stop):
     assert expected.keys() == got.keys()
     assert resumed.rows == whole.rows
     assert resumed.confusion == whole.confusion
+
+
+class Few(Method):
+    """ER that replays half of what it drew; a method of somebody's own, outside the package."""
+
+    name = "few"
+
+    def retrieve(self, learner, new, draws):
+        rows = draws["replay"]
+        return learner.replay(rows[: len(rows) // 2]) if len(rows) > 1 else None
+
+
+def test_a_method_of_ones_own_runs_by_the_protocol_and_its_records_stand_beside_the_others(tmp_path):
+    mine = mnemon.run(Few, "split-digits", seed=1, out=tmp_path)
+    assert (mine["method"], mine["options"]["lr"], mine["memory_size"]) == ("few", 0.2, 200)  # ER's recipe
+    er = mnemon.run("er", "split-digits", seed=1, out=tmp_path)
+    assert [r["run"] for r in records.read(tmp_path)] == [mine["run"], er["run"]]
+    assert mnemon.run("er", "split-digits", seed=1, out=tmp_path) == er  # there already, "finished" too
+    again = mnemon.run(Few, "split-digits", seed=1, out=tmp_path)  # the code may be another by now
+    assert again["run"] != mine["run"]
+    assert len(records.read(tmp_path)) == 3
+    text = mnemon.report.write(tmp_path).read_text()
+    assert "few + softmax" in text
+    assert "1 earlier record of the same settings and seed" in text
+    assert (tmp_path / "details" / f"{again['run']}.json").exists()
+
+
+def test_what_is_run_on_a_stream_of_ones_own_is_kept_too(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(80, 5)).astype("float32"), np.arange(80) % 4
+    for order in (0, 1):  # two streams over the same arrays with the same seed
+        stream = streams.split(y, tasks=2, seed=order, order="random")
+        mnemon.run("er", stream, data=(x, y, x, y), out=tmp_path / "own")
+    assert len(records.read(tmp_path / "own")) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (7, "method must be a name or a Method class, not 7"),
+        (type("Nameless", (Method,), {}), "Nameless needs a `name` of letters"),
+        (type("Up", (Method,), {"name": "../up"}), "Up needs a `name` of letters"),
+        (type("Mine", (Method,), {"name": "mir"}), "Mine is called 'mir' as one of mnemon's methods is"),
+    ],
+)
+def test_what_is_no_method_is_refused_with_a_sentence(tmp_path, wrong, sentence):
+    with pytest.raises(MnemonError, match=sentence):
+        mnemon.run(wrong, "split-digits", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -117,13 +117,7 @@ class Lane:
         assert going is not None
         with threads(going):
             made = make_records(going, spec, engine, self.key, self.at_once)
-        try:
-            _write_details(self.out / "details" / f"{self.key}.json", going)
-            records.append(self.out, made)
-        except OSError as error:
-            raise MnemonError(
-                f"the record of {self.key} could not be written to {self.out} ({error.strerror})."
-            ) from error
+        write(self.out, going, made)
         self.clear()
         return made
 
@@ -158,8 +152,8 @@ def threads(going: Run) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def make_records(going: Run, spec: Spec, engine: Engine, key: str | None = None, beside: int = 1) -> list[Record]:
-    """One record for each classifier of a finished run; `beside`: runs that were under way at once."""
+def make_records(going: Run, spec: Spec, engine: Engine, key: str, beside: int = 1) -> list[Record]:
+    """One record for each classifier of the finished run `key`; `beside`: runs that were under way at once."""
     choice, task = going.choice, going.task
     options = choice.options()
     labels, counts = np.unique(task.y[task.stream.indices], return_counts=True)
@@ -219,11 +213,21 @@ def make_records(going: Run, spec: Spec, engine: Engine, key: str | None = None,
                     "numpy": np.__version__,
                 },
                 "data": task.data,
-                "run": key or spec.key(choice, task.name, task.data["checksum"], engine.identity()),
+                "run": key,
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )
     return made
+
+
+def write(out: Path, going: Run, made: list[Record]) -> None:
+    """The records of a finished run, and its details first: a record says that all is there."""
+    key = made[0]["run"]
+    try:
+        _write_details(out / "details" / f"{key}.json", going)
+        records.append(out, made)
+    except OSError as error:
+        raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
 
 
 def _write_details(path: Path, going: Run) -> None:

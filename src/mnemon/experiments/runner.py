@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import operator
 import os
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +21,10 @@ from numpy.typing import ArrayLike
 
 from mnemon import streams
 from mnemon.errors import Diverged, MnemonError
+from mnemon.experiments import records
 from mnemon.experiments.crew import Crew
 from mnemon.experiments.engine import Engine, choose_device
-from mnemon.experiments.lane import make_records, threads
+from mnemon.experiments.lane import make_records, threads, write
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, array_task, dataset_checksum
@@ -30,12 +33,15 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.work import Work, make_task
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
+from mnemon.learning.method import Method
+from mnemon.learning.methods import given as method_given
+from mnemon.learning.methods import methods
 
 AT_ONCE = 32  # runs under way on a GPU
 
 
 def run(
-    method: str,
+    method: str | type[Method],
     stream: str | streams.Stream,
     *,
     seed: int = 0,
@@ -46,16 +52,24 @@ def run(
     order: str = "natural",
     backbone: Backbone | None = None,
     device: str = "auto",
+    out: Path | str | None = None,
     **options: Any,
 ) -> Record:
-    """Run a method on a stream and return its record; nothing is written.
+    """Run a method on a stream and return its record.
 
-    `stream` is a name ("split-mnist") or a stream object over your own data=(x, y, x_test, y_test). Options are the
-    hyper-parameters of the method and its loss: lr, gamma, memory_size … `backbone` is a name, a module that returns
-    features (n, d) or a function that makes one; the dataset's own network if left out.
+    `method` is a name of `mnemon.methods()`, or a Method class of your own; `stream` is a name ("split-mnist") or a stream
+    object over your own data=(x, y, x_test, y_test). Options are the hyper-parameters of the method and its loss: lr, gamma,
+    memory_size … `backbone` is a name, a module that returns features (n, d) or a function that makes one; the dataset's own
+    network if left out.
+
+    Nothing is written, unless `out` names a folder: the record is then added to those there, for `mnemon report`. A run that
+    is there already is not made again; but one with a method, stream or network of your own is, since no name tells whether
+    it is the same, and the report takes the latest.
     """
     seed = operator.index(seed)  # NumPy's integers too
     where = choose_device(device)
+    kind = method_given(method)
+    name = _name(kind)
     classifiers = () if classifier is None else (classifier,)
     named = backbone if isinstance(backbone, str) else None  # a module has no name that would tell it from another
     if isinstance(stream, streams.Stream):
@@ -65,22 +79,46 @@ def run(
             raise MnemonError(
                 "split and order are for named streams; a stream object has its order, and x_test tests it."
             )
-        choice = choose(method, loss, classifiers, options)
+        choice = choose(kind, loss, classifiers, options)
         task = array_task(stream, data, seed, epochs=choice.method.epochs, device=where)
-        spec = Spec(method, task.name, seed, loss, classifiers, split, order, options, backbone=named)
+        spec = Spec(name, task.name, seed, loss, classifiers, split, order, options, backbone=named)
     else:
         if data is not None:
             raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
-        spec = Spec(method, stream, seed, loss, classifiers, split, order, options, backbone=named)
-        choice = spec.choice()
+        spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named)
+        choice = spec.choice(kind)
         task = make_task(spec, choice, where)
     if backbone is not None:
         task = replace(task, backbone=backbone)
+    engine, folder = Engine(where), None if out is None else Path(out)
+    key = spec.key(choice, task.name, task.data["checksum"], engine.identity())
+    if folder is not None:
+        _make_folder(folder)
+        if methods().get(name) is not kind or isinstance(stream, streams.Stream) or backbone is not named:
+            key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
+        for record in records.read(folder):
+            if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
+                return record
     going = Run(choice, task, seed=seed, device=where)
     with threads(going):
         while not going.finished:
             going.advance()
-        return make_records(going, spec, Engine(where))[0]
+        made = make_records(going, spec, engine, key)
+    if folder is not None:
+        write(folder, going, made)
+    return made[0]
+
+
+def _name(method: type[Method]) -> str:
+    """A method's name, which tells it from all others in the records and begins the names of files."""
+    name = getattr(method, "name", None)
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name)):
+        raise MnemonError(f"{method.__name__} needs a `name` of letters, digits and - + _ . signs, not {name!r}.")
+    if methods().get(name, method) is not method:
+        raise MnemonError(
+            f"{method.__name__} is called {name!r} as one of mnemon's methods is: give it a `name` of its own."
+        )
+    return name
 
 
 def run_all(

@@ -12,6 +12,7 @@ from mnemon.errors import unknown
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
+from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.paper.recipes import recipe
 
@@ -31,10 +32,10 @@ class Spec:
     cell: str | None = None
     backbone: str | None = None  # None: the dataset's own
 
-    def choice(self) -> Choice:
-        """The method, loss and classifiers with every hyper-parameter filled in."""
+    def choice(self, own: type[Method] | None = None) -> Choice:
+        """The method, loss and classifiers with every hyper-parameter filled in; `own`: a method that no name leads to."""
         name = protocol.parse(self.stream)
-        method = method_named(self.method)
+        method = own or method_named(self.method)
         loss = method.default_objective if self.loss is None else self.loss
         if self.split not in ("test", "valid"):
             raise unknown("split", self.split, ("test", "valid"))
@@ -46,7 +47,7 @@ class Spec:
         given = recipe(self.method, loss, name.kind, name.dataset) | self.options
         if method.replays:
             given = {"memory_size": name.rules.memory} | given
-        return choose(self.method, self.loss, self.classifiers, given)
+        return choose(method, self.loss, self.classifiers, given)
 
     def key(self, choice: Choice, stream: str, data_checksum: str, computed: dict[str, Any]) -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training.

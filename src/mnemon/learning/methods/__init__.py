@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from typing import Any
 
-from mnemon.errors import unknown
+from mnemon.errors import MnemonError, unknown
 from mnemon.learning.method import Method
 
 
@@ -26,3 +27,12 @@ def method(name: str) -> type[Method]:
     if name not in known:
         raise unknown("method", name, known)
     return known[name]
+
+
+def given(what: Any) -> type[Method]:
+    """The method of a name, or a Method class as it is."""
+    if isinstance(what, str):
+        return method(what)
+    if not (isinstance(what, type) and issubclass(what, Method)):
+        raise MnemonError(f"method must be a name or a Method class, not {what!r}.")
+    return what
