@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -509,3 +510,51 @@ def test_runs_of_another_precision_are_another_group(tmp_path):
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
     (section,) = groups.read(tmp_path)
     assert {(len(g.records), "bf16" in g.name) for g in section.groups} == {(2, False), (1, True)}
+
+
+# --- the table for one's own paper
+
+
+def lines(path):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in path.read_text().splitlines()]
+
+
+def test_the_table_has_every_group_and_its_difference_seed_by_seed(tmp_path):
+    found = [make("er", seed=s, level=80 + 3 * (s % 2)) for s in range(4)]
+    found += [make("hybrid", seed=s, level=85 + 3 * (s % 2)) for s in range(1, 4)]  # of three seeds both know
+    found += [make("mir", seed=s, level=85, memory_size=500) for s in range(4)]  # no rival with as large a memory
+    found += [make("er", seed=s, level=90) | {"order": "random"} for s in range(2)]
+    put(tmp_path, found)
+    table = lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er"))
+    assert table[0] == ["Split Digits", "Average Accuracy", "Average Forgetting", "against er", "runs"]
+    by_name = {row[0]: row for row in table[2:6]}
+    assert by_name["ER + softmax (order natural)"][3:] == ["", "4"]  # it is the rival itself
+    assert by_name["hybrid + NCM"][3:] == ["+5.00 ± 0.00", "3"]
+    assert by_name["MIR + softmax"][3:] == ["", "4"]
+    assert by_name["ER + softmax (order random)"][3:] == ["", "2"]
+
+    with open(mnemon.report.write_table(tmp_path, tmp_path / "t.csv", "er+softmax"), newline="") as file:
+        rows = {(r["method"], r["order"]): r for r in csv.DictReader(file)}
+    hybrid = rows["hybrid", "natural"]
+    ours = [r["average_accuracy"] for r in found if r["method"] == "hybrid"]
+    assert (float(hybrid["average_accuracy"]), float(hybrid["average_accuracy_half"])) == pytest.approx(
+        confidence_interval(ours), abs=1e-4
+    )
+    assert (hybrid["runs"], hybrid["seeds"], hybrid["pairs"], hybrid["difference"]) == ("3", "1-3", "3", "5.0")
+    assert json.loads(hybrid["options"])["memory_size"] == 200
+    assert rows["er", "random"]["difference"] == ""
+
+    text = mnemon.report.write_table(tmp_path, tmp_path / "t.tex").read_text()
+    assert text.isascii()
+    assert "hybrid + NCM & " in text
+    assert "against" not in text.lower()
+
+
+def test_a_table_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path):
+    put(tmp_path, [make("der++"), make("er")])
+    with pytest.raises(MnemonError, match=r"written as .md, .tex or .csv, not as 't.xlsx'"):
+        mnemon.report.write_table(tmp_path, tmp_path / "t.xlsx")
+    with pytest.raises(MnemonError, match="unknown method to compare with 'derr'"):
+        mnemon.report.write_table(tmp_path, tmp_path / "t.md", "derr")
+    assert not list(tmp_path.glob("t.*"))
+    assert "| against der++ |" in mnemon.report.write_table(tmp_path, tmp_path / "t.md", "der++").read_text()

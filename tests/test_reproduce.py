@@ -14,7 +14,7 @@ from PIL import Image
 from scipy import stats
 
 from cell_records import committed, fifteen, made, put, row, source
-from mnemon import cli, data
+from mnemon import cli, data, report
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.progress import Progress
@@ -212,7 +212,7 @@ def test_table_7_has_the_values_our_runs_are_made_with():
 @pytest.mark.parametrize("number", range(1, 8))
 def test_latex_is_whole(number):
     found = fifteen(Cell(1, row("ER"), "split-cifar10"))
-    text = render.latex(tables.table(number, Library(found)))
+    text = render.latex(tables.table(number, Library(found)), "mnemon")
     assert text.isascii()
     for environment in re.findall(r"\\begin\{([^}]*)\}", text):
         assert text.count(f"\\begin{{{environment}}}") == text.count(f"\\end{{{environment}}}")
@@ -607,7 +607,9 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     for name in (*reproduce.TABLES, "claims", "ranking"):
         table = reproduce.block(name, found)
         assert (results / f"tables/{name}.md").read_text(encoding="utf-8").endswith(render.markdown(table)), name
-        assert (results / f"tables/{name}.tex").read_text(encoding="utf-8") == render.latex(table), name
+        assert (results / f"tables/{name}.tex").read_text(encoding="utf-8") == render.latex(
+            table, reproduce.command(table)
+        ), name
 
 
 @pytest.mark.slow
@@ -623,3 +625,26 @@ def test_to_write_nothing_and_to_write_only_exclude_each_other(tmp_path, capsys)
     assert stopped.value.code == 2
     assert "choose one of them" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_method_that_is_no_row_is_refused_with_the_way_to_compare_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "all_methods", lambda: {**methods(), "mine": methods()["er"]})
+    with pytest.raises(MnemonError, match=r"mine is no row of the paper's tables; .* `mnemon report --table`"):
+        reproduce.Work(["table1"], tmp_path, methods=["mine"])
+
+
+def test_latex_names_the_command_that_makes_it_and_breaks_sentences():
+    folder = committed() / "tables"
+    written = {name: (folder / f"{name}.tex").read_text(encoding="utf-8") for name in ("claims", "table1")}
+    assert written["claims"].startswith("% made by `mnemon reproduce all`")
+    assert written["table1"].startswith("% made by `mnemon reproduce table1`")
+    assert "linewidth" in written["claims"]
+    assert "linewidth" not in written["table1"]
+
+
+def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path):
+    kept = [Cell(1, row(name), "split-mnist") for name in ("ER", "ER + NCM", "hybrid (the paper's own)")]
+    library = Library(records.read(committed()))
+    put(tmp_path, [record for cell in kept for record in library.of_cell(cell).records.values()])
+    table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
+    assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")

@@ -298,10 +298,30 @@ def report(
         Path | None,
         arg(help="where to write the page", metavar="FILE", help_behavior_hint="(default: FOLDER/report.html)"),
     ] = None,
+    table: Annotated[
+        Path | None,
+        arg(
+            help="write the results as a table too: FILE.md, FILE.tex or FILE.csv",
+            metavar="FILE",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        arg(
+            help="in that table: the difference from this method, seed by seed (er, or er+ncm)",
+            metavar="METHOD",
+            help_behavior_hint="",
+        ),
+    ] = None,
 ) -> None:
     """Make one self-contained HTML page from a folder of records: tables, curves, what was forgotten and why."""
     from mnemon import report as report_room
 
+    if against is not None and table is None:
+        raise MnemonError("--against is for the table: name its file with --table.")
+    if table is not None:
+        print(report_room.write_table(folder, table, against))
     print(report_room.write(folder, out))
 
 

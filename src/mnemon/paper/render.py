@@ -6,6 +6,8 @@ from itertools import groupby
 
 from mnemon.paper.tables import Bold, Part, Table
 
+SENTENCE = 60  # signs; a column with a longer text is broken into lines
+
 # What LaTeX writes in its own way.
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -52,12 +54,12 @@ def _plain(text: str) -> str:
     return text.replace("|", r"\|").replace("*", r"\*")
 
 
-def latex(table: Table) -> str:
-    """One float; grids under each other."""
+def latex(table: Table, command: str) -> str:
+    """One float; grids under each other. `command` made it."""
     body = "\n\n\\medskip\n".join(_tabular(part) for part in table.parts)
     notes = "".join(f" {escape(note)}" for note in table.notes)
     return (
-        f"% made by `mnemon reproduce {table.name}`; needs \\usepackage{{booktabs}}\n"
+        f"% made by `{command}`; needs \\usepackage{{booktabs}}\n"
         "\\begin{table*}\n\\centering\\small\n"
         f"\\caption{{{escape(table.title)}.{notes}}}\n\\label{{tab:mnemon-{table.name}}}\n"
         f"{body}\n\\end{{table*}}\n"
@@ -65,7 +67,11 @@ def latex(table: Table) -> str:
 
 
 def _tabular(part: Part) -> str:
-    shape = "".join("r" if column.name in ("paper", "ours") else "l" for column in part.columns)
+    long = [place for place in range(len(part.columns)) if any(len(row[place]) > SENTENCE for row in part.rows)]
+    shape = "".join(
+        f"p{{{0.8 / len(long):.2f}\\linewidth}}" if place in long else "r" if column.name in ("paper", "ours") else "l"
+        for place, column in enumerate(part.columns)
+    )
     lines = [f"\\begin{{tabular}}{{{shape}}}", "\\toprule"]
     groups = [(over, len(list(columns))) for over, columns in groupby(part.columns, lambda column: column.over)]
     if any(over for over, _ in groups):

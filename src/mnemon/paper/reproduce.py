@@ -93,9 +93,14 @@ class Work:
         self.targets = _targets(self.targets)
         if not set(self.seeds) <= set(cells.SEEDS):
             raise MnemonError(f"the seeds of the tables are 0 to {cells.SEEDS[-1]}.")
+        rows = {row.method for number in range(1, 5) for row in cells.rows(number)}
         for method in self.methods:
             if method not in all_methods():
                 raise unknown("method", method, all_methods())
+            if method not in rows:
+                raise MnemonError(
+                    f"{method} is no row of the paper's tables; `mnemon run` and `mnemon report --table` compare it with them."
+                )
         for stream in self.streams:
             if stream not in STREAMS:
                 raise unknown("stream of the paper:", stream, STREAMS)
@@ -251,7 +256,7 @@ class Work:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
         files.write(path, f"# {_heading(table)}\n\n{render.markdown(table)}".encode())
-        files.write(path.with_suffix(".tex"), render.latex(table).encode())
+        files.write(path.with_suffix(".tex"), render.latex(table, command(table)).encode())
         return f"{table.name}: {verdicts}{path} and .tex"
 
     def _write_studies(self, source: Source) -> str:
@@ -287,6 +292,11 @@ class Work:
                     (self.out / "figures" / f"{name}.{ending}").unlink(missing_ok=True)
                 said.append(f"{name}: not drawn, {why}")
         return said
+
+
+def command(table: tables.Table) -> str:
+    """What makes it: claims come with all."""
+    return f"mnemon reproduce {table.name if table.name in TARGETS else 'all'}"
 
 
 def block(name: str, source: Source) -> tables.Table:

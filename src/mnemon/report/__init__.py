@@ -13,13 +13,15 @@ commands  how to make its runs again
 style     colours and layout of the page
 against   the paper's cells beside ours, with what is behind each
 page      the HTML
+pairs     which runs may be compared with which, and their differences seed by seed
+table     the results as Markdown, LaTeX or CSV
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["write"]
+__all__ = ["write", "write_table"]
 
 
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
@@ -27,3 +29,11 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     from mnemon.report.page import write as write_page  # the names and colours of this room are used without the page
 
     return write_page(folder, out)
+
+
+def write_table(folder: Path | str, path: Path | str, against: str | None = None) -> Path:
+    """Write the folder's results to `path`, as Markdown, LaTeX or CSV by its ending; with differences from the method
+    `against` ("er", "er+ncm"), seed by seed."""
+    from mnemon.report.table import write as write_results
+
+    return write_results(folder, path, against)

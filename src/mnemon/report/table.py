@@ -1,0 +1,151 @@
+"""The results as a table for one's own paper or spreadsheet: Markdown, LaTeX or CSV, by the ending of the file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mnemon import files
+from mnemon.errors import MnemonError, unknown
+from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.paper import render
+from mnemon.paper.tables import Column, Part, Table
+from mnemon.report import names
+from mnemon.report.groups import Estimate, Group, Section, own, read
+from mnemon.report.pairs import difference, standing
+
+METRICS = ("average_accuracy", "average_forgetting", "anytime_accuracy", "learning_accuracy")
+ENDINGS = (".md", ".tex", ".csv")
+
+
+def write(folder: Path | str, path: Path | str, against: str | None = None) -> Path:
+    """The records of a folder, a line for each group of runs that differ in nothing but their seed. `against` names a method,
+    or METHOD+CLASSIFIER: every line then has its difference from that one, seed by seed."""
+    path = Path(path)
+    if path.suffix not in ENDINGS:
+        raise MnemonError(f"a table is written as {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, not as {path.name!r}.")
+    sections = read(Path(folder))
+    rivals = None if against is None else _rivals(sections, against)
+    made = {".md": _markdown, ".tex": _latex, ".csv": _csv}[path.suffix](sections, rivals, against)
+    try:
+        files.write(path, made.encode())
+    except OSError as error:
+        raise MnemonError(f"the table could not be written to {path} ({error.strerror}).") from None
+    return path
+
+
+def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
+    """Of each section the groups that the others are set against, with whatever settings."""
+    method, _, classifier = against.rpartition("+")
+    if classifier not in CLASSIFIERS:  # no +, or one of the method's name: der++
+        method, classifier = against, (own(against) or ("", ""))[1]
+    found = [[g for g in section.groups if g.way[0] == method and classifier in ("", g.way[2])] for section in sections]
+    if not any(found):
+        there = {name for s in sections for g in s.groups for name in (g.way[0], f"{g.way[0]}+{g.way[2]}")}
+        raise unknown("method to compare with", against, there)
+    return found
+
+
+def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate, int] | None:
+    """The rival on the same stream and with the same memory, the group less it, and over how many seeds."""
+    rival = standing(rivals, beside=group)
+    if rival is None or rival is group or (found := difference(group, rival)) is None:
+        return None
+    return rival, *found
+
+
+# --- for people
+
+
+def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> Table:
+    parts = []
+    for number, section in enumerate(sections):
+        forgets = any(g.estimate("average_forgetting") for g in section.groups)
+        title = section.title if section.split == "test" else f"{section.title}, validation"
+        heads = [title, "Final accuracy" if section.protocol.get("kind") == "smooth" else "Average Accuracy"]
+        heads += ["Average Forgetting"] if forgets else []
+        heads += [f"against {against}"] if rivals else []
+        rows = []
+        for group in section.groups:
+            row = [group.name, _said(group.estimate("average_accuracy"))]
+            row += [_said(group.estimate("average_forgetting"))] if forgets else []
+            if rivals:
+                found = _compared(group, rivals[number])
+                row.append(_said(found[1], names.signed) if found else "")
+            rows.append([*row, str(len(group.records))])
+        parts.append(Part([Column("", head) for head in (*heads, "runs")], rows))
+    notes = ["Percent, mean ± half-width of the 95 % interval over runs (Student’s t); a single run has none."]
+    if rivals:
+        notes.append(
+            f"Against {against}: the difference in accuracy, seed by seed, where both have seen the same stream with the same "
+            "memory."
+        )
+    return Table("results", "Results", parts, notes)
+
+
+def _said(found: Estimate | None, written: Callable[[float], str] = names.fixed) -> str:
+    if found is None:
+        return "–"
+    return written(found.mean) + ("" if found.half is None else f" ± {names.fixed(found.half)}")
+
+
+def _markdown(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
+    return render.markdown(_table(sections, rivals, against))
+
+
+def _latex(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
+    return render.latex(_table(sections, rivals, against), "mnemon report")
+
+
+# --- for programs
+
+
+def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
+    """One line a group, every number in a column of its own; `options` is JSON."""
+    heads = [
+        "stream",
+        "split",
+        "name",
+        "order",
+        "method",
+        "loss",
+        "classifier",
+        "memory_size",
+        "options",
+        "runs",
+        "seeds",
+    ]
+    for metric in METRICS:
+        heads += [metric, f"{metric}_half"]
+    heads += ["seconds"]
+    if rivals:
+        heads += ["against", "against_options", "difference", "difference_half", "pairs"]
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(heads)
+    for number, section in enumerate(sections):
+        for group in section.groups:
+            first = group.first
+            line = [section.stream, section.split, group.name, first.get("order", "natural"), *group.way]
+            line += [first.get("memory_size"), _options(group), len(group.records), names.ranges(group.seeds, "-")]
+            for metric in METRICS:
+                line += _numbers(group.estimate(metric))
+            line.append(round(sum(sum(r["seconds"].values()) for r in group.records) / len(group.records), 3))
+            if rivals:
+                found = _compared(group, rivals[number])
+                line += [against, _options(found[0]), *_numbers(found[1]), found[2]] if found else [""] * 5
+            lines.writerow(line)
+    return out.getvalue()
+
+
+def _options(group: Group) -> str:
+    return json.dumps(group.first["options"], sort_keys=True)
+
+
+def _numbers(found: Estimate | None) -> list[float | str]:
+    if found is None:
+        return ["", ""]
+    return [round(found.mean, 4), "" if found.half is None else round(found.half, 4)]
