@@ -16,6 +16,7 @@ from mnemon.paper.recipes import Cell, recipe
 # source and may differ; any other change moves results that are published, and must not slip in unseen.
 FIRST = """
 a-gem/ce/split-mnist lr=0.2
+aser/ce/split-cifar10 lr=0.1 per_class=9
 aser/ce/split-cifar100 lr=0.1 per_class=2
 aser/ce/split-mini_imagenet lr=0.1 per_class=3
 aser/ce/split-mnist lr=0.1
@@ -115,6 +116,8 @@ def test_whose_values_a_cell_without_a_line_takes(copied):
         recipes.keep(name, Cell(values, "-"))
     assert recipe("er", "ce", "smooth", "mnist") == {"lr": 0.3}
     assert recipe("gss", "ce", "split", "mnist") == {"lr": 0.3}
+    assert recipes.source("gss", "ce", "split", "mnist") == "er's: -"  # whose search it was is not GSS's
+    assert recipes.source("er", "ce", "split", "mnist") == "-"
     assert recipe("mir", "ce", "smooth", "mnist") == {"lr": 0.2, "candidates": 20}
     assert recipe("er", "ms", "split", "mnist") == {"lr": 0.4, "divisor": "batch"}
     assert recipe("mir", "pnca", "split", "mnist") == {"lr": 0.4}

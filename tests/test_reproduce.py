@@ -147,8 +147,8 @@ def test_what_has_no_record_was_not_run_and_fewer_runs_are_counted():
         (1, "ER", 45.0, "≥"),
         (1, "ER", 35.0, "✗"),
         (1, "CoPE", 46.7, "✓"),
-        (2, "ER", 56.5, "≤"),  # 52.72 ± 1.90: within four points
-        (2, "ER", 30.0, "≤"),
+        (2, "ER", 56.5, "+3.78 ≤4"),  # 52.72 ± 1.90: within four points
+        (2, "ER", 30.0, "−22.72 ≤"),
         (2, "ER", 60.0, "✗"),
     ],
 )
@@ -157,6 +157,8 @@ def test_the_mark_says_how_ours_stands_to_the_papers(table, name, mean, mark):
     values = [mean + (seed - 7) / 10 for seed in range(15)]
     found = [made(cell, s, **({"lost": v} if table == 2 else {"value": v})) for s, v in enumerate(values)]
     assert grid(tables.table(table, Library(found)))[name][5].endswith(mark)
+    alone = grid(tables.table(table, Library(found[:1])))[name][5]
+    assert re.fullmatch(r"[+−]\d+\.\d\d ?", alone)  # a single run has no interval, and gets no mark
 
 
 def test_the_best_of_ours_is_bold_and_the_bounds_take_no_part():

@@ -197,11 +197,11 @@ def difference(cell: Cell, found: Sample) -> float | None:
 
 def verdict(cell: Cell, found: Sample) -> str:
     """ "overlap": the intervals do. "good": they do not, and ours is at least 98.5 % of the paper's (of forgetting: at most
-    4 points more). "off": neither. "" where there is nothing to compare."""
+    4 points more). "off": neither. "" where there is nothing to compare, or a single run, which has no interval."""
     apart = difference(cell, found)
-    if apart is None or cell.paper is None:
+    if apart is None or cell.paper is None or found.half is None:
         return ""
-    if abs(apart) <= cell.paper.interval + (found.half or 0.0):
+    if abs(apart) <= cell.paper.interval + found.half:
         return "overlap"
     if cell.table == 2:
         return "good" if apart <= MORE_LOST else "off"

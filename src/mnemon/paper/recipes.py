@@ -54,7 +54,8 @@ def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
     for who, its_loss, takes in whose:
         for stream in (f"{kind}-{dataset}", f"split-{dataset}"):
             if found := cells().get((who, its_loss, stream)):
-                return Cell({k: v for k, v in found.values.items() if takes is None or k in takes}, found.source)
+                source = found.source if (who, its_loss) == (method, loss) else f"{who}'s: {found.source}"
+                return Cell({k: v for k, v in found.values.items() if takes is None or k in takes}, source)
     return Cell({}, "defaults of the method")
 
 

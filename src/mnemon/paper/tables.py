@@ -15,6 +15,7 @@ from mnemon.report import names
 NOT_RUN, NOTHING, NOT_HERE = "not run", "–", "not available"
 MARKS = {"overlap": "✓", "good": "≥", "off": "✗", "": ""}
 LESS = {**MARKS, "good": "≤"}  # of forgetting, where less is better
+ABOVE = f"≤{cells.MORE_LOST:g}"  # of forgetting: more than the paper's, by so many points at most
 
 
 class Bold(str):
@@ -122,11 +123,15 @@ def apart(cell: Cell, found: Sample) -> str:
     by = cells.difference(cell, found)
     if by is None:
         return ""
-    return f"{names.signed(by)} {mark(cell, found)}"
+    return f"{names.signed(by)} {mark(cell, found)}".rstrip()
 
 
 def mark(cell: Cell, found: Sample) -> str:
-    return (LESS if cell.table == 2 else MARKS)[cells.verdict(cell, found)]
+    verdict = cells.verdict(cell, found)
+    if cell.table != 2:
+        return MARKS[verdict]
+    more = verdict == "good" and (cells.difference(cell, found) or 0.0) > 0
+    return ABOVE if more else LESS[verdict]
 
 
 def _online(cell: Cell) -> bool:
@@ -144,7 +149,7 @@ def _best(found: Sequence[tuple[Cell, Sample]]) -> str | None:
 
 def _notes(number: int) -> list[str]:
     good = (
-        "≤ they do not, and ours is lower or at most 4 points above"
+        f"≤ they do not, and ours is lower; {ABOVE} they do not, and ours is at most {cells.MORE_LOST:g} points above"
         if number == 2
         else "≥ they do not, and ours is at least 98.5 % of the paper's mean"
     )
