@@ -103,7 +103,7 @@ def under_way(folder):
     found = {}
     for path, _, names in os.walk(folder / "checkpoints"):
         if numbers := sorted(int(name[:-5]) for name in names if name.endswith(".json")):
-            found[int(re.search(r"-s(\d+)-", path)[1])] = numbers
+            found[int(re.search(r"-s(\d+)-", os.path.basename(path))[1])] = numbers
     return found
 
 

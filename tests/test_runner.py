@@ -220,7 +220,7 @@ def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(t
     with started([*command, "--seeds", "300", "--checkpoint-every", "0"], stderr=subprocess.DEVNULL) as process:
         assert stand(process.pid, lambda: midway(tmp_path, least=2))
         process.kill()
-    ((seed, _),) = under_way(tmp_path).items()
+    (seed,) = under_way(tmp_path)
     (folder,) = tmp_path.glob("checkpoints/*/")
     newest = max(folder.glob("*.json")).with_suffix(".safetensors")
     content = newest.read_bytes()
