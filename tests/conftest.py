@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from mnemon import streams
 from mnemon.paper import recipes
@@ -13,6 +14,10 @@ from mnemon.paper import recipes
 # The tests run in one process per core: more threads than that would only wait for each other.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # for the commands the tests start
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

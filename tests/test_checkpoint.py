@@ -109,7 +109,7 @@ def test_a_future_format_is_not_read(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_garbage_is_passed_over_never_a_crash(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("garbage")
     fill(folder, 1, 2)

@@ -6,19 +6,8 @@ import sys
 
 import pytest
 
+from command_line import run
 from mnemon import __version__, cli
-
-
-def run(*words, code=0, capsys):
-    """What `mnemon WORDS` prints on stdout and stderr."""
-    found = 0
-    try:
-        cli.main(list(words))
-    except SystemExit as stop:
-        found = stop.code
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
 
 
 def test_help_and_version(capsys):

@@ -2,11 +2,9 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -17,6 +15,7 @@ from mnemon.experiments.lane import Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.report import names
+from processes import PATIENCE, alive, children, midway, resume, stand, started, under_way, wait_for
 
 COMMAND = [sys.executable, "-m", "mnemon", "run", "--stream", "split-digits", "--device", "cpu", "--jobs", "2"]
 
@@ -27,36 +26,6 @@ def specs(count, method="hybrid", **more):
 
 def result(record):
     return {k: v for k, v in record.items() if k not in ("seconds", "finished", "at_once")}
-
-
-def children(process):
-    """Of a process, all of their numbers."""
-    try:
-        with open(f"/proc/{process}/task/{process}/children") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
-
-
-def alive(number):
-    try:
-        with open(f"/proc/{number}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.01)
-
-
-def under_way(folder):
-    """Seeds of the runs that have a checkpoint."""
-    folders = [path for path, _, names in os.walk(folder / "checkpoints") if any(n.endswith(".json") for n in names)]
-    return sorted(int(re.search(r"-s(\d+)-", path)[1]) for path in folders)
 
 
 class Heard(Progress):
@@ -130,24 +99,31 @@ def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, patient):
     assert len(heard.lines) == 6
 
 
-def test_a_worker_that_dies_is_left_behind(tmp_path):
+def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
     """Its runs are made by the others, from their checkpoints."""
-    process = subprocess.Popen(
-        [*COMMAND, "--method", "gss", "--seeds", "4", "--out", str(tmp_path), "--checkpoint-every", "0.05"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_for(lambda: len(under_way(tmp_path)) == 2)  # the worker has a run in hand
-    (worker,) = children(process.pid)
-    os.kill(worker, signal.SIGKILL)
-    _, words = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert "going on at step" in words
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 1, 2, 3]
+    heard, before, lost = Heard(), children(os.getpid()), []
+
+    def go_on(self, *more, original=Lane.go_on):
+        if not lost:  # we have a run in hand, and wait with it until the worker has one too
+            (worker,) = set(children(os.getpid())) - set(before)
+            assert stand(worker, lambda: midway(tmp_path)), "the worker made all the runs"
+            lost.extend(midway(tmp_path))
+            os.kill(worker, signal.SIGKILL)
+            wait_for(lambda: any(line.startswith("a worker process ended early (") for line in heard.lines))
+            self.clock.every = 30  # checkpoints at every step are slow, and no longer needed
+        return original(self, *more)
+
+    monkeypatch.setattr(Lane, "go_on", go_on)
+    found = runner.run_all(specs(30), tmp_path, jobs=2, checkpoint_every=0, progress=heard)
+    assert [r["seed"] for r in found] == list(range(30))
+    (going_on,) = [line for line in heard.lines if "going on at step" in line]
+    (seed,) = lost
+    assert going_on.startswith(f"hybrid on split-digits, seed {seed}: going on at step ")
+    (expected,) = runner.run_all([Spec("hybrid", "split-digits", seed)], tmp_path / "undisturbed")
+    assert result(found[seed]) == result(expected)
 
 
-def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch):
+def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch, patient):
     broken = tmp_path / "broken" / "mnemon" / "experiments"
     broken.mkdir(parents=True)
     for folder in (broken, broken.parent):
@@ -155,23 +131,28 @@ def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch):
     (broken / "worker.py").write_text("raise SystemExit('no such thing')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     heard = Heard()
-    found = runner.run_all(specs(15), tmp_path / "out", jobs=2, progress=heard)
-    assert len(found) == 15
-    assert "a worker process ended early (no such thing); the others go on without it" in heard.lines
+    patient(heard, 1)
+    found = runner.run_all(specs(3), tmp_path / "out", jobs=2, progress=heard)
+    assert len(found) == 3
+    assert heard.lines[0] == "a worker process ended early (no such thing); the others go on without it"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_stopped_takes_its_workers_along(tmp_path, number):
     """And the runs that both had in hand go on where they were."""
-    command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path), "--checkpoint-every", "0.05"]
-    process = subprocess.Popen([*command, "--seeds", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(under_way(tmp_path)) == 2)
-    (worker,) = children(process.pid)
-    process.send_signal(number)
-    assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
-    wait_for(lambda: not alive(worker))
-    seeds = under_way(tmp_path) or [0]
-    subprocess.run([*command, "--seeds", names.seeds(seeds)], check=True, capture_output=True)  # one may be left: 6-6
+    command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path)]
+    with started([*command, "--seeds", "300", "--checkpoint-every", "0"], stderr=subprocess.DEVNULL) as process:
+        both = stand(process.pid, lambda: len(midway(tmp_path)) == 2)
+        parent, worker = both
+        seeds = midway(tmp_path)  # one each
+        os.kill(parent, number)
+        resume(both)
+        assert process.wait(PATIENCE) == (143 if number == signal.SIGTERM else -9)
+        wait_for(lambda: not alive(worker))
+    left = under_way(tmp_path)  # until it heard of it, the worker may have come to its next
+    seeds = sorted({*seeds, *left})
+    done = subprocess.run([*command, "--seeds", names.seeds(seeds)], check=True, capture_output=True, text=True)
+    assert all(f"seed {s}: going on at step" in done.stderr for s in left)
     expected = runner.run_all([Spec("hybrid", "split-digits", s) for s in seeds], tmp_path / "undisturbed", jobs=1)
     found = {r["seed"]: r for r in records.read(tmp_path)}
     assert [result(found[s]) for s in seeds] == [result(r) for r in expected]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon import data
@@ -54,7 +54,6 @@ def parts(folder: Path) -> list[str]:
 # --- canonical content
 
 
-@settings(deadline=None)
 @given(st.permutations(range(12)), st.permutations(range(6)))
 def test_the_order_of_the_source_does_not_matter(train: list[int], test: list[int]) -> None:
     base = content()
@@ -86,7 +85,6 @@ def test_the_checksum_sees_where_train_ends_and_test_begins() -> None:
     assert checksum(Content(x[:9], y[:9], x[9:], y[9:])) != checksum(base)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(2, 23), min_size=2, max_size=4))
 def test_the_fifth_is_stratified_and_leaves_every_class_both_parts(counts: list[int]) -> None:
     y = np.repeat(np.arange(len(counts)), counts).astype(np.int64)

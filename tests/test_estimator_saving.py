@@ -392,7 +392,7 @@ def test_a_pickle_is_never_read(tmp_path):
     assert not (tmp_path / "boom").exists()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_damage_anywhere_is_an_error_and_nothing_else(saved, tmp_path, data):
     """Cut, flip or insert bytes in either file: refused, whatever they are."""
@@ -431,7 +431,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_value_in_any_place_is_an_error_or_a_model_that_works(saved, tmp_path, data):
     """With right checksums, as an attacker would write them."""

@@ -70,7 +70,7 @@ def batches(draw):
 
 
 @given(batches(), st.sampled_from([(2.0, 50.0, 0.5, 0.1), (1.0, 10.0, 0.2, 0.3)]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_multi_similarity_equals_the_slow_loop(batch, constants):
     z, y = batch
     alpha, beta, lam, eps = constants
@@ -81,7 +81,7 @@ def test_multi_similarity_equals_the_slow_loop(batch, constants):
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_multi_similarity_has_a_finite_gradient(batch):
     f, y = batch
     f = f.float().clone().requires_grad_()

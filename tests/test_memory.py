@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon import draws
@@ -23,7 +23,6 @@ def textbook(seed, offered, size):
 
 
 @given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 12), st.integers(1, 30), st.integers(0, 30))
-@settings(deadline=None)
 def test_reservoir_equals_the_textbook_loop(seed, steps, batch, size, cut):
     """Cut into blocks anywhere; when two samples of a batch hit one row, the later one stays."""
     memory = Memory(size, (), torch.int64, torch.device("cpu"))

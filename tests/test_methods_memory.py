@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from by_hand import X, Y, drawn, entry, joint, learn, make, normalised, planned, same_memory, stack, walk
@@ -118,7 +118,6 @@ def test_gss_scoring_changes_neither_parameters_nor_running_statistics():
 
 
 @given(st.lists(st.integers(-1, 4), min_size=1, max_size=40), st.integers(0, 999))
-@settings(deadline=None)
 def test_ranks_and_tables_by_class(classes, seed):
     y = torch.tensor(classes)
     keys = torch.from_numpy(draws.uniform(seed, "rows", 0, len(y)))
@@ -317,7 +316,6 @@ def slow_shapley(evaluation, candidates, k):
 
 
 @given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 6), st.integers(1, 5), st.integers(0, 999))
-@settings(deadline=None)
 def test_shapley_rows_sum_to_the_share_of_right_neighbours(e, n, absent, k, seed):
     u = torch.from_numpy(draws.uniform(seed, "rows", 0, (e + n) * 3)).reshape(e + n, 3)
     labels = (u[:, 0] * 3).long()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from command_line import run
 from mnemon import MnemonError, OnlineClassifier
 from mnemon.own import export as exporting
-from test_cli import run
 
 ROWS = (1, 2, 1000)
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +13,14 @@ import time
 import numpy as np
 import pytest
 
+from command_line import run
 from mnemon import MnemonError, OnlineClassifier, checkpoint, files
 from mnemon.experiments.signals import Stopped
 from mnemon.own import folder as folders
 from mnemon.own.fit import fit
 from mnemon.own.progress import Progress
 from own_images import make, pixels
-from test_cli import run
+from processes import PATIENCE, resume, stand, started, wait_for
 
 SMALL = {"size": 12}  # pixels: below 25 the network is an MLP, which is learned in no time
 
@@ -205,32 +207,37 @@ def command(photos, out):
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path):
     photos, out = make(tmp_path / "a", each=1500), tmp_path / "model"
     rng = random.Random(1)
-    for _ in range(10):
-        before, end = checkpoint.newest(out), time.monotonic() + 120
-        process = subprocess.Popen(command(photos, out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        while checkpoint.newest(out) == before and process.poll() is None:
-            assert time.monotonic() < end, "waited too long"
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.15))
-        process.kill()
-        process.wait()
-    assert OnlineClassifier.load(out).n_seen_ < 4500, "it was done before it was killed often enough"
-    subprocess.run(command(photos, out), check=True, capture_output=True)
     fit(photos, tmp_path / "undisturbed", **SMALL)
+    for _ in range(10):
+        before = checkpoint.newest(out)
+        with started(command(photos, out), stderr=subprocess.DEVNULL) as process:
+            wait_for(
+                lambda before=before, process=process: checkpoint.newest(out) != before or process.poll() is not None
+            )
+            time.sleep(rng.uniform(0, 0.15))
+            process.kill()
+        if process.returncode != -signal.SIGKILL:  # it was done before it was killed so often: it begins anew
+            assert process.returncode == 0
+            assert state(out) == state(tmp_path / "undisturbed")
+            shutil.rmtree(out)
+    subprocess.run(command(photos, out), check=True, capture_output=True)
     assert state(out) == state(tmp_path / "undisturbed")
 
 
 def test_the_command_stops_with_a_sentence_and_goes_on(tmp_path):
     photos, out = make(tmp_path / "a", each=300), tmp_path / "model"
-    process = subprocess.Popen(command(photos, out), stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 120
-    while checkpoint.newest(out) == 0:
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.005)
-    with pytest.raises(MnemonError, match="another process is fitting"):
-        fit(photos, out)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    for _ in range(20):
+        with started(command(photos, out), stderr=subprocess.PIPE) as process:
+            # It saves after each of its 21 chunks: with fewer than 20 saved it is not yet at the last.
+            if stand(process.pid, lambda: 0 < checkpoint.newest(out) < 20):
+                with pytest.raises(MnemonError, match="another process is fitting"):
+                    fit(photos, out)
+                process.send_signal(signal.SIGTERM)
+                resume([process.pid])
+                _, errors = process.communicate(timeout=PATIENCE)
+                break
+        assert process.returncode == 0  # it was done before it could be caught: once more
+        shutil.rmtree(out)
     assert process.returncode == 143
     assert f"everything is saved, and the same command goes on: mnemon fit {photos} --out {out}" in errors
     before = OnlineClassifier.load(out).n_seen_

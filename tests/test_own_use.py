@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from command_line import run
 from mnemon import OnlineClassifier
 from mnemon.own import page
 from mnemon.own.evaluate import Evaluation, evaluate
 from mnemon.own.fit import fit
 from mnemon.own.images import ImageModel
 from own_images import make, pixels
-from test_cli import run
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from PIL import Image
 from scipy import stats
 
 from cell_records import committed, fifteen, made, put, row, source
+from command_line import run
 from mnemon import cli, data, report
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
@@ -36,17 +37,6 @@ from mnemon.paper.cells import Cell, Library
 from mnemon.report.against import against
 
 ROOT = Path(__file__).parents[1]
-
-
-def mnemon(*words, code=0, capsys):
-    found = 0
-    try:
-        cli.main(list(words))
-    except SystemExit as stop:
-        found = stop.code
-    out, err = capsys.readouterr()
-    assert found == code, err
-    return out, err
 
 
 # --- which records count
@@ -396,7 +386,7 @@ def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
 
 
 def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):
-    out, _ = mnemon("reproduce", "fig1", "fig4", "fig5", "--records-only", "--out", str(tmp_path), capsys=capsys)
+    out, _ = run("reproduce", "fig1", "fig4", "fig5", "--records-only", "--out", str(tmp_path), capsys=capsys)
     lines = out.splitlines()
     assert lines[0] == "fig1a: not drawn, no run of ER on split-cifar10 has its scores (details/RUN.json)"
     assert lines[1] == "fig1b: not drawn, no record of ER + softmax, ER + NCM, hybrid + NCM on split-cifar10"
@@ -447,7 +437,7 @@ def test_runs_whose_scores_are_gone_are_made_again_elsewhere(tmp_path):
 )
 def test_a_mistake_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    _, err = mnemon("reproduce", *words, code=2, capsys=capsys)
+    _, err = run("reproduce", *words, code=2, capsys=capsys)
     assert err.startswith(f"mnemon: {sentence}")
     assert len(err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
@@ -464,7 +454,7 @@ def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):
         "--methods",
         "fine-tune,er",
     )
-    out, _ = mnemon(*words, "--dry-run", "--out", str(tmp_path), capsys=capsys)
+    out, _ = run(*words, "--dry-run", "--out", str(tmp_path), capsys=capsys)
     assert "1 of 6 cells" in out
     assert "15 runs; not run: the dataset mini_imagenet is not here" in out
     assert out.splitlines()[-2:] == [
@@ -491,7 +481,7 @@ def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- mnemon: split-mnist -->\nold\n<!-- /mnemon -->\nafter\n")
     words = ("reproduce", "all", "--records-only", "--out", str(tmp_path), "--fill", str(page))
-    out, _ = mnemon(*words, capsys=capsys)
+    out, _ = run(*words, capsys=capsys)
     assert "table1: 1 of the paper's 69 cells were run: 1 overlap, 0 at least 98.5 %, 0 off; " in out
     assert len(list(tmp_path.glob("tables/*.md"))) == 10  # the seven, the claims, the ranking, the sensitivity
     assert len(list(tmp_path.glob("tables/*.tex"))) == 9
@@ -504,7 +494,7 @@ def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
     assert text.endswith("<!-- /mnemon -->\nafter\n")
     assert "| ER | 85.00 ± 0.25 | 82.34 ± 2.48 | 20.00 ± 0.00 | 18.33 ± 1.77 | 3.0 |" in text
     assert "old" not in text
-    assert f"{page}: up to date" in mnemon(*words, capsys=capsys)[0]
+    assert f"{page}: up to date" in run(*words, capsys=capsys)[0]
 
 
 def test_a_document_shows_the_figures_that_are_there(tmp_path):
@@ -552,12 +542,12 @@ def test_mini_imagenet_runs_as_soon_as_its_images_are_here_and_never_twice(tmp_p
             Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png", compress_level=0)
     words = ("reproduce", "table1", "table2", "table5", "--methods", "fine-tune", "--streams", "split-mini_imagenet-10")
     words = (*words, "--seeds", "1", "--device", "cpu", "--quiet", "--out", str(tmp_path / "out"))
-    assert "not run: the dataset mini_imagenet is not here" in mnemon(*words, "--dry-run", capsys=capsys)[0]
+    assert "not run: the dataset mini_imagenet is not here" in run(*words, "--dry-run", capsys=capsys)[0]
     data.import_("mini_imagenet", tmp_path / "images", quiet=True)
     monkeypatch.setattr(
         reproduce.measured, "can_run", lambda stream: "mini_imagenet" in stream
     )  # nothing is downloaded
-    assert "0 of 1 cells" in mnemon(*words, capsys=capsys)[0]
+    assert "0 of 1 cells" in run(*words, capsys=capsys)[0]
     (record,) = records.read(tmp_path / "out")
     lines = (tmp_path / "out/tables/table1.md").read_text()
     assert f"| fine-tune | 4.43 ± 0.19 | {record['average_accuracy']:.2f} (n = 1) |" in lines
@@ -565,7 +555,7 @@ def test_mini_imagenet_runs_as_soon_as_its_images_are_here_and_never_twice(tmp_p
     assert f"| fine-tune | 41.12 ± 0.82 | {forgotten} (n = 1) |" in (tmp_path / "out/tables/table2.md").read_text()
     assert "|  | ours | 3×84×84 | 20 | 140 | 20 | 40 | 10 | 2 |" in (tmp_path / "out/tables/table5.md").read_text()
     monkeypatch.setattr(runner, "run_all", lambda *_, **__: pytest.fail("ran again"))
-    assert "1 of 1 cells" in mnemon(*words, capsys=capsys)[0]
+    assert "1 of 1 cells" in run(*words, capsys=capsys)[0]
 
 
 # --- the report

@@ -11,7 +11,6 @@ LABELS = st.lists(st.integers(0, 9), min_size=30, max_size=200).filter(lambda y:
 
 
 @given(LABELS, st.integers(1, 3), st.integers(0, 10**6), st.sampled_from(["natural", "random"]))
-@settings(deadline=None)
 def test_split_deals_every_sample_to_the_task_of_its_class(labels, tasks, seed, order):
     y = np.array(labels)
     stream = streams.split(y, tasks=tasks, seed=seed, order=order)
@@ -44,7 +43,6 @@ def test_string_labels():
 
 
 @given(LABELS, st.integers(0, 10**6), st.integers(1, 3))
-@settings(deadline=None)
 def test_iid_is_a_shuffle_for_each_epoch(labels, seed, epochs):
     stream = streams.iid(labels, epochs=epochs, seed=seed)
     for part in np.split(stream.indices, epochs):
@@ -58,7 +56,7 @@ def test_epochs_differ():
 
 
 @given(LABELS, st.integers(0, 10**6), st.sampled_from([1e-6, 1e-3, 0.05, 0.5, 3, 1e6]), st.floats(0, 1))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_smooth_never_repeats_a_sample(labels, seed, spread, share):
     """Whatever the length and spread, also where classes run out."""
     classes = len(set(labels))
