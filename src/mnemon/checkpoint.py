@@ -7,17 +7,19 @@ last, so it exists only when the tensors do. Nothing in either file can run code
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors
 import safetensors.torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from mnemon import files
@@ -75,6 +77,31 @@ def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Che
         except (OSError, ValueError, safetensors.SafetensorError) as error:
             report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); falling back to the one before it.")
     return None
+
+
+@contextlib.contextmanager
+def alone(folder: Path, name: str, timeout: float = -1) -> Iterator[None]:
+    """Within, no other process holds the lock `name` of this folder, which is made if need be; after so many seconds
+    (-1: never) a Timeout. A folder in which no checkpoint is at the end is left as it was found."""
+    made = not folder.exists()
+    lock = FileLock(folder / name, timeout=timeout)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise
+    except OSError as error:
+        raise MnemonError(f"the model cannot be written to {folder} ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if newest(folder) == 0:
+                # Before the release: whoever gets hold of a file that has no name any more makes another one.
+                (folder / name).unlink(missing_ok=True)
+                if made:
+                    folder.rmdir()
+        lock.release()
 
 
 def belongs(name: str) -> bool:
