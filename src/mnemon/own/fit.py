@@ -87,9 +87,10 @@ def _alone(out: Path) -> Iterator[None]:
             stack.enter_context(checkpoint.alone(out, ".lock", timeout=0))
         except Timeout:
             raise MnemonError(f"another process is fitting {out}; wait for it, or give another --out.") from None
-        for part in out.glob(".*.part"):  # what a killed process was writing
-            if checkpoint.belongs(part.name) or saving.OTHERS.fullmatch(part.name):
-                part.unlink(missing_ok=True)
+        with checkpoint.alone(out, saving.LOCK):
+            for part in out.glob(".*.part"):  # what a killed process was writing
+                if checkpoint.belongs(part.name) or saving.OTHERS.fullmatch(part.name):
+                    part.unlink(missing_ok=True)
         yield
 
 
