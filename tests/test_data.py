@@ -23,6 +23,12 @@ from mnemon.data import catalogue, fetch, mnist, store
 from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
+from mnemon.experiments import records
+from mnemon.experiments.engine import Engine
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.run import dataset_checksum, named_task
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.work import Work
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -374,3 +380,47 @@ def test_the_real_dataset_has_the_pinned_content(name: str, counts: tuple[int, i
     else:
         assert per_class.tolist() == [5000] * 10
         assert torch.bincount(real.y_test).tolist() == [1000] * 10
+
+
+# --- runs on a dataset that is stored anew
+
+
+def test_runs_see_what_is_stored_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+
+    def seen() -> set[str]:
+        return {
+            dataset_checksum("split-birds-3", cpu),
+            named_task("split-birds-3", 0, epochs=0, device=cpu).data["checksum"],
+        }
+
+    put(seed=0)
+    first = seen()
+    assert first == {data.check("birds")}
+    put(seed=1)
+    assert seen() == {data.check("birds")} != first
+    monkeypatch.setenv("MNEMON_DATA", str(tmp_path / "another"))
+    put(seed=2)
+    assert seen() == {data.check("birds")} != first
+
+
+def test_what_is_stored_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    put()
+    read, load = [], data.load
+    monkeypatch.setattr(data, "load", lambda name: read.append(name) or load(name))
+    for seed in range(3):
+        dataset_checksum("split-birds-3", torch.device("cpu"))
+        named_task("split-birds-3", seed, epochs=0, device=torch.device("cpu"))
+    assert read == ["birds"]
+
+
+def test_a_run_never_has_the_name_of_another_dataset(tmp_path: Path) -> None:
+    put(seed=0)
+    specs = [Spec("er", "split-birds-3", seed, backbone="mlp") for seed in range(2)]
+    engine = Engine(torch.device("cpu"), "fp32", False)
+    work = Work(specs, tmp_path / "out", engine, 0, Progress(quiet=True))
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    put(seed=1)
+    with pytest.raises(MnemonError, match="another birds was stored while its runs were under way"):
+        work.run(1, lambda: 0)
+    assert records.read(tmp_path / "out") == []

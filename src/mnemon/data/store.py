@@ -75,6 +75,16 @@ def stored() -> tuple[str, ...]:
     return tuple(name for name in folders if NAME.fullmatch(name) and card_file(name).is_file())
 
 
+def edition(name: str) -> tuple[str, int, int, int] | None:
+    """What tells a stored dataset from those that were or will be stored under its name; None when none is there."""
+    path = card_file(name)
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return str(path), about.st_ino, about.st_mtime_ns, about.st_size
+
+
 def write(name: str, content: Content, card: Card) -> Path:
     """Store a dataset; an interruption leaves what was there before, or nothing."""
     from safetensors import SafetensorError
