@@ -95,17 +95,17 @@ def test_both_damaged_is_as_if_there_were_none(tmp_path):
     assert len(lines) == 2
 
 
-def test_a_future_format_is_not_read(tmp_path):
+def test_a_future_format_is_neither_read_nor_passed_over(tmp_path, monkeypatch):
+    """Whoever went on from the one before would discard it with the next save."""
     fill(tmp_path, 1)
-    path = tmp_path / "0000000001.json"
-    body = json.loads(path.read_text())
-    del body["sha256"]
-    body["format"] = 99
-    body["sha256"] = checkpoint._sha(checkpoint._canonical(body))
-    path.write_text(json.dumps(body))
-    number, lines = newest(tmp_path)
-    assert number is None
-    assert "its format is 99" in lines[0]
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    fill(tmp_path, 2)
+    monkeypatch.undo()
+    with pytest.raises(
+        MnemonError, match=r"0000000002 is of another version of mnemon \(its format is 99, this version"
+    ):
+        newest(tmp_path)
+    assert checkpoint.newest(tmp_path) == 2
 
 
 @given(st.data())

@@ -70,10 +70,18 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
 
 
 def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:
-    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none."""
+    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none.
+
+    One of another version is no damaged one: to pass it over would be to discard what that version learned.
+    """
     for number in _numbers(folder):
         try:
             return _read(folder, number)
+        except MnemonError as error:
+            raise MnemonError(
+                f"the checkpoint {folder / f'{number:010d}'} is of another version of mnemon ({error}); go on with that "
+                f"version, or remove {folder} to begin anew."
+            ) from None
         except (OSError, ValueError, safetensors.SafetensorError) as error:
             report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); falling back to the one before it.")
     return None
