@@ -41,7 +41,6 @@ def computed(record: Record) -> dict[str, Any]:
 
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
-    old = _packed(Path(folder) / ARCHIVE)
     path = Path(folder) / NAME
     try:
         text = path.read_bytes()
@@ -57,7 +56,8 @@ def read(folder: Path) -> list[Record]:
     if text.endswith(b"\n"):
         _parsed.clear()  # one file: that of the runs under way
         _parsed[path] = text, found
-    if old:  # a kill while they were packed may have left some in both
+    # After the plain file: what is packed in between is in both, not in neither.
+    if old := _packed(Path(folder) / ARCHIVE):  # a kill while they were packed may have left some in both, too
         there = {(r["run"], r["classifier"]) for r in old}
         found = [r for r in found if (r["run"], r["classifier"]) not in there]
     return [dict(record) for record in (*old, *found)]
