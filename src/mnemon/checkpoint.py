@@ -164,10 +164,7 @@ def _json(content: bytes) -> Any:
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not a number")
 
-    try:
-        return json.loads(content, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("its values are nested too deep") from None
+    return files.parsed(content, parse_constant=refuse)
 
 
 def _shapes(path: Path) -> Shapes:

@@ -1,11 +1,13 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and reading JSON that anybody may have written."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def replace(path: Path, fill: Callable[[Path], object]) -> None:
@@ -30,6 +32,14 @@ def replace(path: Path, fill: Callable[[Path], object]) -> None:
 def write(path: Path, content: bytes) -> None:
     """`replace` with these bytes."""
     replace(path, lambda part: part.write_bytes(content))
+
+
+def parsed(content: bytes | str, **options: Any) -> Any:
+    """What a JSON text holds; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(content, **options)
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
 
 
 def _flush(path: Path, flags: int) -> None:

@@ -108,7 +108,7 @@ def read_card(name: str) -> Card | None:
     """What is known of a stored dataset, unverified; None when it is not in the cache."""
     path = card_file(name)
     try:
-        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        fields: dict[str, Any] = files.parsed(path.read_text(encoding="utf-8"))
         if fields["version"] != LAYOUT:
             raise ValueError("version")
         return Card(

@@ -123,7 +123,7 @@ def _whole(text: bytes) -> int:
 
 def _record(line: bytes) -> Record | None:
     try:
-        record = json.loads(line)
+        record = files.parsed(line)
     except ValueError:
         return None
     return record if isinstance(record, dict) and {"run", "classifier"} <= record.keys() else None
