@@ -141,14 +141,14 @@ def test_what_load_would_refuse_is_not_written(tmp_path, monkeypatch, limit):
 
 def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch):
     fill(tmp_path, 1)
-    real = files._flush
+    real = files.flush
 
-    def full(path, flags):
+    def full(path):
         if path.suffix == ".part":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(path, flags)
+        real(path)
 
-    monkeypatch.setattr(files, "_flush", full)
+    monkeypatch.setattr(files, "flush", full)
     with pytest.raises(MnemonError, match=r"No space left on device.*the one before it is untouched"):
         fill(tmp_path, 2)
     monkeypatch.undo()

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def put(name: str = "birds", seed: int = 0) -> Path:
 
 
 def parts(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.rglob("*") if file.is_file())
+    return sorted(file.name for file in folder.rglob("*") if file.is_file() and file.name != ".lock")
 
 
 # --- canonical content
@@ -272,16 +273,49 @@ def test_an_interrupted_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPa
     assert data.check("birds") == before
 
 
-def test_arrays_newer_than_their_json_are_not_taken_for_whole(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Killed between the two files of a second import."""
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", ["replace", "unlink"])
+def test_killed_in_a_second_import_there_is_the_first_dataset_or_none(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """At the moment when the file of arrays is there, but not its card; or when the card is about to go."""
     put(seed=0)
-    monkeypatch.setattr(store, "card_file", lambda name: cache / "nowhere" / "x.json")
-    with pytest.raises(MnemonError):
-        put(seed=1)
-    monkeypatch.undo()
-    monkeypatch.setenv("MNEMON_DATA", str(cache))
-    with pytest.raises(MnemonError, match="was altered"):
-        data.load("birds")
+    before = data.check("birds")
+    original = getattr(Path, step)
+
+    def dying(self: Path, *given: object, **more: object) -> object:
+        if self.name.startswith((".birds.json", "birds.json")):
+            raise Killed
+        return original(self, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, step, dying)
+        with pytest.raises(Killed):
+            put(seed=1)
+    if step == "replace":
+        assert "birds" not in data.names()
+    else:
+        assert data.check("birds") == before
+    put(seed=1)
+    assert data.check("birds") != before
+
+
+def test_two_that_store_other_content_under_one_name_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, replace_file = threading.Thread(target=put, kwargs={"seed": 1}), store.files.replace
+
+    def meanwhile(path: Path, fill: Callable[[Path], object]) -> None:
+        if path.suffix == ".json" and not other.ident:  # the arrays of the first are there
+            other.start()
+            other.join(0.3)  # where nothing holds it back, it is done by then
+        replace_file(path, fill)
+
+    monkeypatch.setattr(store.files, "replace", meanwhile)
+    put(seed=0)
+    other.join()
+    assert data.check("birds") == checksum(canonical(content(1)))
 
 
 def test_two_processes_may_store_the_same_dataset_at_once(cache: Path) -> None:
