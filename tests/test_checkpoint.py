@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -154,3 +155,21 @@ def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypa
     monkeypatch.undo()
     assert newest(tmp_path) == (1, [])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0000000001.json", "0000000001.safetensors"]
+
+
+def test_tensors_that_a_kill_left_behind_go_with_the_next_save(tmp_path, monkeypatch):
+    fill(tmp_path, 1, 2)
+    unlink = Path.unlink
+
+    def dying(self, missing_ok=False):
+        if self.name == "0000000001.safetensors":
+            raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", dying)
+        with pytest.raises(KeyboardInterrupt):
+            fill(tmp_path, 3)
+    assert (tmp_path / "0000000001.safetensors").exists()
+    fill(tmp_path, 4)
+    assert sorted(p.stem for p in tmp_path.iterdir()) == ["0000000003"] * 2 + ["0000000004"] * 2

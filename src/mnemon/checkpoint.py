@@ -64,8 +64,10 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
             "the one before it is untouched, and the same command goes on from there."
         ) from error
-    older = [n for n in _numbers(folder) if n < number]
-    for other in [n for n in _numbers(folder) if n > number] + older[KEPT - 1 :]:
+    there = _numbers(folder)
+    older = [n for n in there if n < number]
+    left = [n for n in _numbers(folder, "safetensors") if n < number and n not in there]  # by a kill within `_remove`
+    for other in [n for n in there if n > number] + older[KEPT - 1 :] + left:
         _remove(folder, other)
 
 
@@ -182,11 +184,11 @@ def _remove(folder: Path, number: int) -> None:
     (folder / f"{number:010d}.safetensors").unlink(missing_ok=True)
 
 
-def _numbers(folder: Path) -> list[int]:
-    """Numbers of the checkpoints in the folder, newest first."""
+def _numbers(folder: Path, suffix: str = "json") -> list[int]:
+    """Numbers of the checkpoints in the folder, newest first; of their files with this suffix."""
     if not folder.is_dir():
         return []
-    found = (re.fullmatch(r"(\d{10})\.json", name) for name in os.listdir(folder))
+    found = (re.fullmatch(rf"(\d{{10}})\.{suffix}", name) for name in os.listdir(folder))
     return sorted((int(match[1]) for match in found if match), reverse=True)
 
 
