@@ -1,5 +1,7 @@
 """The file of records, whatever others do to it."""
 
+import os
+
 import pytest
 
 from mnemon.experiments import records
@@ -22,3 +24,18 @@ def test_records_that_are_packed_while_they_are_read_are_read(tmp_path, monkeypa
     for _ in range(2):  # meanwhile, and afterwards
         assert [r["run"] for r in records.read(tmp_path)] == ["a", "b"]
     assert not (tmp_path / records.NAME).exists()
+
+
+def test_a_first_record_is_on_the_disk_with_the_name_of_its_file(tmp_path, monkeypatch):
+    flushed, fsync = [], os.fsync
+
+    def noted(handle):
+        flushed.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    file, folder = tmp_path / records.NAME, tmp_path.stat().st_ino
+    records.append(tmp_path, [{"run": "a", "classifier": "ncm"}])
+    assert flushed == [file.stat().st_ino, folder]
+    records.append(tmp_path, [{"run": "b", "classifier": "ncm"}])
+    assert flushed == [file.stat().st_ino, folder, file.stat().st_ino]

@@ -104,6 +104,7 @@ def append(folder: Path, records: Iterable[Record]) -> None:
     with FileLock(path.with_suffix(".lock")):
         there = {(old["run"], old["classifier"]) for old in read(folder)}
         new = [r for r in records if (r["run"], r["classifier"]) not in there]
+        first = not path.exists()
         with open(path, "ab") as file:
             text = path.read_bytes()
             whole = _whole(text)
@@ -113,6 +114,8 @@ def append(folder: Path, records: Iterable[Record]) -> None:
             file.write(b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in new))
             file.flush()
             os.fsync(file.fileno())
+        if first:
+            files.flush(path.parent)  # its name, too
 
 
 def _whole(text: bytes) -> int:
