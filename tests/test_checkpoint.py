@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -95,17 +96,17 @@ def test_both_damaged_is_as_if_there_were_none(tmp_path):
     assert len(lines) == 2
 
 
-def test_a_future_format_is_not_read(tmp_path):
+def test_a_future_format_is_neither_read_nor_passed_over(tmp_path, monkeypatch):
+    """Whoever went on from the one before would discard it with the next save."""
     fill(tmp_path, 1)
-    path = tmp_path / "0000000001.json"
-    body = json.loads(path.read_text())
-    del body["sha256"]
-    body["format"] = 99
-    body["sha256"] = checkpoint._sha(checkpoint._canonical(body))
-    path.write_text(json.dumps(body))
-    number, lines = newest(tmp_path)
-    assert number is None
-    assert "its format is 99" in lines[0]
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    fill(tmp_path, 2)
+    monkeypatch.undo()
+    with pytest.raises(
+        MnemonError, match=r"0000000002 is of another version of mnemon \(its format is 99, this version"
+    ):
+        newest(tmp_path)
+    assert checkpoint.newest(tmp_path) == 2
 
 
 @given(st.data())
@@ -141,16 +142,34 @@ def test_what_load_would_refuse_is_not_written(tmp_path, monkeypatch, limit):
 
 def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch):
     fill(tmp_path, 1)
-    real = files._flush
+    real = files.flush
 
-    def full(path, flags):
+    def full(path):
         if path.suffix == ".part":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(path, flags)
+        real(path)
 
-    monkeypatch.setattr(files, "_flush", full)
+    monkeypatch.setattr(files, "flush", full)
     with pytest.raises(MnemonError, match=r"No space left on device.*the one before it is untouched"):
         fill(tmp_path, 2)
     monkeypatch.undo()
     assert newest(tmp_path) == (1, [])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0000000001.json", "0000000001.safetensors"]
+
+
+def test_tensors_that_a_kill_left_behind_go_with_the_next_save(tmp_path, monkeypatch):
+    fill(tmp_path, 1, 2)
+    unlink = Path.unlink
+
+    def dying(self, missing_ok=False):
+        if self.name == "0000000001.safetensors":
+            raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", dying)
+        with pytest.raises(KeyboardInterrupt):
+            fill(tmp_path, 3)
+    assert (tmp_path / "0000000001.safetensors").exists()
+    fill(tmp_path, 4)
+    assert sorted(p.stem for p in tmp_path.iterdir()) == ["0000000003"] * 2 + ["0000000004"] * 2

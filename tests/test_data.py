@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,12 @@ from mnemon.data import catalogue, fetch, mnist, store
 from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
+from mnemon.experiments import records
+from mnemon.experiments.engine import Engine
+from mnemon.experiments.progress import Progress
+from mnemon.experiments.run import dataset_checksum, named_task
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.work import Work
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -48,7 +55,7 @@ def put(name: str = "birds", seed: int = 0) -> Path:
 
 
 def parts(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.rglob("*") if file.is_file())
+    return sorted(file.name for file in folder.rglob("*") if file.is_file() and file.name != ".lock")
 
 
 # --- canonical content
@@ -264,16 +271,49 @@ def test_an_interrupted_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPa
     assert data.check("birds") == before
 
 
-def test_arrays_newer_than_their_json_are_not_taken_for_whole(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Killed between the two files of a second import."""
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", ["replace", "unlink"])
+def test_killed_in_a_second_import_there_is_the_first_dataset_or_none(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """At the moment when the file of arrays is there, but not its card; or when the card is about to go."""
     put(seed=0)
-    monkeypatch.setattr(store, "card_file", lambda name: cache / "nowhere" / "x.json")
-    with pytest.raises(MnemonError):
-        put(seed=1)
-    monkeypatch.undo()
-    monkeypatch.setenv("MNEMON_DATA", str(cache))
-    with pytest.raises(MnemonError, match="was altered"):
-        data.load("birds")
+    before = data.check("birds")
+    original = getattr(Path, step)
+
+    def dying(self: Path, *given: object, **more: object) -> object:
+        if self.name.startswith((".birds.json", "birds.json")):
+            raise Killed
+        return original(self, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, step, dying)
+        with pytest.raises(Killed):
+            put(seed=1)
+    if step == "replace":
+        assert "birds" not in data.names()
+    else:
+        assert data.check("birds") == before
+    put(seed=1)
+    assert data.check("birds") != before
+
+
+def test_two_that_store_other_content_under_one_name_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, replace_file = threading.Thread(target=put, kwargs={"seed": 1}), store.files.replace
+
+    def meanwhile(path: Path, fill: Callable[[Path], object]) -> None:
+        if path.suffix == ".json" and not other.ident:  # the arrays of the first are there
+            other.start()
+            other.join(0.3)  # where nothing holds it back, it is done by then
+        replace_file(path, fill)
+
+    monkeypatch.setattr(store.files, "replace", meanwhile)
+    put(seed=0)
+    other.join()
+    assert data.check("birds") == checksum(canonical(content(1)))
 
 
 def test_two_processes_may_store_the_same_dataset_at_once(cache: Path) -> None:
@@ -372,3 +412,47 @@ def test_the_real_dataset_has_the_pinned_content(name: str, counts: tuple[int, i
     else:
         assert per_class.tolist() == [5000] * 10
         assert torch.bincount(real.y_test).tolist() == [1000] * 10
+
+
+# --- runs on a dataset that is stored anew
+
+
+def test_runs_see_what_is_stored_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+
+    def seen() -> set[str]:
+        return {
+            dataset_checksum("split-birds-3", cpu),
+            named_task("split-birds-3", 0, epochs=0, device=cpu).data["checksum"],
+        }
+
+    put(seed=0)
+    first = seen()
+    assert first == {data.check("birds")}
+    put(seed=1)
+    assert seen() == {data.check("birds")} != first
+    monkeypatch.setenv("MNEMON_DATA", str(tmp_path / "another"))
+    put(seed=2)
+    assert seen() == {data.check("birds")} != first
+
+
+def test_what_is_stored_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    put()
+    read, load = [], data.load
+    monkeypatch.setattr(data, "load", lambda name: read.append(name) or load(name))
+    for seed in range(3):
+        dataset_checksum("split-birds-3", torch.device("cpu"))
+        named_task("split-birds-3", seed, epochs=0, device=torch.device("cpu"))
+    assert read == ["birds"]
+
+
+def test_a_run_never_has_the_name_of_another_dataset(tmp_path: Path) -> None:
+    put(seed=0)
+    specs = [Spec("er", "split-birds-3", seed, backbone="mlp") for seed in range(2)]
+    engine = Engine(torch.device("cpu"), "fp32", False)
+    work = Work(specs, tmp_path / "out", engine, 0, Progress(quiet=True))
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    put(seed=1)
+    with pytest.raises(MnemonError, match="another birds was stored while its runs were under way"):
+        work.run(1, lambda: 0)
+    assert records.read(tmp_path / "out") == []

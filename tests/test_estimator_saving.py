@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+import threading
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_saving_again_replaces_and_what_is_no_model_is_left_alone(tmp_path):
         clf.save(tmp_path / "m")
     clf.partial_fit(x[30:], y[30:]).save(tmp_path / "m")
     assert same(everything(OnlineClassifier.load(tmp_path / "m")), everything(clf))
-    assert len(os.listdir(tmp_path / "m")) == 4  # this one and the one before it
+    assert len(list((tmp_path / "m").glob("[!.]*"))) == 4  # this one and the one before it
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("…")
     with pytest.raises(MnemonError, match="other files"):
@@ -226,7 +227,7 @@ def forge(folder, change_values=None, change_tensors=None):
 
 def copied(saved, tmp_path, name="model"):
     shutil.rmtree(tmp_path / "copy", ignore_errors=True)
-    return shutil.copytree(saved / name, tmp_path / "copy")
+    return shutil.copytree(saved / name, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))
 
 
 FORGED = [
@@ -456,3 +457,53 @@ def test_any_value_in_any_place_is_an_error_or_a_model_that_works(saved, tmp_pat
     except MnemonError:  # a parameter may be out of range; it is said when it is used
         return
     assert loaded.n_seen_ == 45
+
+
+# --- others at the same folder
+
+
+def two(tmp_path):
+    x, y = blobs(40)
+    first, second = (OnlineClassifier(seed=seed, memory_size=20).partial_fit(x, y) for seed in (1, 2))
+    first.save(tmp_path)
+    return first, second
+
+
+def test_two_that_save_one_model_wait_for_each_other(tmp_path, monkeypatch):
+    first, second = two(tmp_path)
+    write, other = checkpoint.files.write, threading.Thread(target=second.save, args=[tmp_path])
+
+    def meanwhile(path, content):
+        if path.suffix == ".json" and not other.ident:  # the first has written its tensors
+            other.start()
+            other.join(0.3)  # where nothing holds it back, it is done by then
+        write(path, content)
+
+    monkeypatch.setattr(checkpoint.files, "write", meanwhile)
+    first.save(tmp_path)
+    other.join()
+    assert same(everything(OnlineClassifier.load(tmp_path)), everything(second))
+    (tmp_path / f"{checkpoint.newest(tmp_path):010d}.json").unlink()
+    assert same(everything(OnlineClassifier.load(tmp_path)), everything(first))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+def test_a_model_that_is_replaced_while_it_is_read_is_read_anew(tmp_path, monkeypatch, suffix):
+    _, second = two(tmp_path)
+    content, left = checkpoint._content, [second, second]
+
+    def meanwhile(path, most):
+        while left and path.suffix == suffix:
+            left.pop().save(tmp_path)  # twice: the one we read is gone then
+        return content(path, most)
+
+    monkeypatch.setattr(checkpoint, "_content", meanwhile)
+    assert same(everything(OnlineClassifier.load(tmp_path)), everything(second))
+
+
+def test_a_first_save_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    x, y = blobs(30)
+    monkeypatch.setattr(checkpoint, "MOST_VALUES", 100)
+    with pytest.raises(MnemonError, match="nothing was written"):
+        OnlineClassifier().partial_fit(x, y).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from command_line import run
 from mnemon import MnemonError, OnlineClassifier, checkpoint, files
@@ -352,3 +354,38 @@ def test_the_command_says_what_it_did(tmp_path, capsys):
     said, err = run("fit", str(photos), "--out", str(out), "--quiet", capsys=capsys)
     assert "learned 0 images (29 were known already, 1 could not be read)" in said
     assert err == ""
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["made by the user", "made here"])
+def test_a_fit_in_vain_leaves_the_folder_as_it_was(tmp_path, there):
+    out = tmp_path / "model"
+    if there:
+        out.mkdir()
+    broken = make(tmp_path / "broken", ["red"], each=1)
+    (broken / "red" / "0000.png").write_bytes(b"")
+    with pytest.raises(MnemonError, match="none of the 1 images could be read"):
+        fit(broken, out, **SMALL)
+    assert out.exists() == there
+    assert not there or list(out.iterdir()) == []
+
+
+def test_the_end_of_a_fit_in_vain_lets_no_two_fit_one_model(tmp_path, monkeypatch):
+    """Who takes the lock the moment it is free again keeps others out."""
+    out, other = tmp_path / "model", FileLock(tmp_path / "model" / ".lock", timeout=0)
+    release = FileLock.release
+
+    def then_take(lock, *args, **kwargs):
+        release(lock, *args, **kwargs)
+        if Path(lock.lock_file).name == ".lock" and lock is not other and not other.is_locked:
+            out.mkdir(exist_ok=True)
+            other.acquire()
+
+    broken = make(tmp_path / "broken", ["red"], each=1)
+    (broken / "red" / "0000.png").write_bytes(b"")
+    with monkeypatch.context() as patched:
+        patched.setattr(FileLock, "release", then_take)
+        with pytest.raises(MnemonError, match="none of the 1 images"):
+            fit(broken, out, **SMALL)
+    with pytest.raises(MnemonError, match="another process is fitting"):
+        fit(make(tmp_path / "a", each=1), out, **SMALL)
+    other.release()

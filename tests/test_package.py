@@ -43,6 +43,20 @@ def test_every_dependency_is_pinned_for_reproduction():
         assert re.split("[<>=]", requirement)[0].lower() in pinned, requirement
 
 
+def test_every_package_that_is_imported_at_once_is_asked_for():
+    """What comes with another package today may not come with it tomorrow."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    asked = {re.split("[<>=]", requirement)[0] for requirement in wanted}
+    modules = asked | {"sklearn", "PIL", "mnemon"} | sys.stdlib_module_names
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                found = {alias.name.split(".")[0] for alias in node.names}
+            else:
+                found = {str(node.module).split(".")[0]} if isinstance(node, ast.ImportFrom) else set()
+            assert found <= modules | {"triton"}, path  # which torch brings where it can use it
+
+
 @pytest.mark.slow
 def test_the_wheel_installs_into_an_empty_environment_and_runs_the_demo(tmp_path):
     subprocess.run(

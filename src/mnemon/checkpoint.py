@@ -7,17 +7,19 @@ last, so it exists only when the tensors do. Nothing in either file can run code
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors
 import safetensors.torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from mnemon import files
@@ -62,19 +64,54 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
             "the one before it is untouched, and the same command goes on from there."
         ) from error
-    older = [n for n in _numbers(folder) if n < number]
-    for other in [n for n in _numbers(folder) if n > number] + older[KEPT - 1 :]:
+    there = _numbers(folder)
+    older = [n for n in there if n < number]
+    left = [n for n in _numbers(folder, "safetensors") if n < number and n not in there]  # by a kill within `_remove`
+    for other in [n for n in there if n > number] + older[KEPT - 1 :] + left:
         _remove(folder, other)
 
 
 def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:
-    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none."""
+    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none.
+
+    One of another version is no damaged one: to pass it over would be to discard what that version learned.
+    """
     for number in _numbers(folder):
         try:
             return _read(folder, number)
+        except MnemonError as error:
+            raise MnemonError(
+                f"the checkpoint {folder / f'{number:010d}'} is of another version of mnemon ({error}); go on with that "
+                f"version, or remove {folder} to begin anew."
+            ) from None
         except (OSError, ValueError, safetensors.SafetensorError) as error:
             report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); falling back to the one before it.")
     return None
+
+
+@contextlib.contextmanager
+def alone(folder: Path, name: str, timeout: float = -1) -> Iterator[None]:
+    """Within, no other process holds the lock `name` of this folder, which is made if need be; after so many seconds
+    (-1: never) a Timeout. A folder in which no checkpoint is at the end is left as it was found."""
+    made = not folder.exists()
+    lock = FileLock(folder / name, timeout=timeout)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise
+    except OSError as error:
+        raise MnemonError(f"the model cannot be written to {folder} ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if newest(folder) == 0:
+                # Before the release: whoever gets hold of a file that has no name any more makes another one.
+                (folder / name).unlink(missing_ok=True)
+                if made:
+                    folder.rmdir()
+        lock.release()
 
 
 def belongs(name: str) -> bool:
@@ -129,10 +166,7 @@ def _json(content: bytes) -> Any:
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not a number")
 
-    try:
-        return json.loads(content, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("its values are nested too deep") from None
+    return files.parsed(content, parse_constant=refuse)
 
 
 def _shapes(path: Path) -> Shapes:
@@ -150,11 +184,11 @@ def _remove(folder: Path, number: int) -> None:
     (folder / f"{number:010d}.safetensors").unlink(missing_ok=True)
 
 
-def _numbers(folder: Path) -> list[int]:
-    """Numbers of the checkpoints in the folder, newest first."""
+def _numbers(folder: Path, suffix: str = "json") -> list[int]:
+    """Numbers of the checkpoints in the folder, newest first; of their files with this suffix."""
     if not folder.is_dir():
         return []
-    found = (re.fullmatch(r"(\d{10})\.json", name) for name in os.listdir(folder))
+    found = (re.fullmatch(rf"(\d{{10}})\.{suffix}", name) for name in os.listdir(folder))
     return sorted((int(match[1]) for match in found if match), reverse=True)
 
 

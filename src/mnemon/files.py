@@ -1,11 +1,13 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and reading JSON that anybody may have written."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def replace(path: Path, fill: Callable[[Path], object]) -> None:
@@ -19,12 +21,11 @@ def replace(path: Path, fill: Callable[[Path], object]) -> None:
         mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
         fill(part)
         part.chmod(mode)
-        _flush(part, os.O_RDWR)
+        flush(part)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    if os.name != "nt":  # Windows cannot open a folder; there the rename is durable enough
-        _flush(path.parent, os.O_RDONLY)
+    flush(path.parent)
 
 
 def write(path: Path, content: bytes) -> None:
@@ -32,8 +33,20 @@ def write(path: Path, content: bytes) -> None:
     replace(path, lambda part: part.write_bytes(content))
 
 
-def _flush(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
+def parsed(content: bytes | str, **options: Any) -> Any:
+    """What a JSON text holds; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(content, **options)
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
+
+
+def flush(path: Path) -> None:
+    """To the disk: what is in a file, or the names in a folder."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":  # Windows cannot open a folder; there a rename is durable enough
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from mnemon.data.canonical import Content, Labels, Pixels
 from mnemon.data.catalogue import BUILT_IN
 from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
+from mnemon.files import parsed
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE  # bytes of an image: its red, green and blue planes
@@ -174,7 +174,7 @@ def read_sheet(body: bytes, label: str) -> Pixels:
 def read_labels(body: bytes, label: str) -> Labels:
     """A JSON list of integers."""
     try:
-        values = json.loads(body)
+        values = parsed(body)
         return np.array([int(value) for value in values], dtype=np.int64)
     except (ValueError, TypeError) as error:
         raise MnemonError(f"{label} is not a JSON list of labels.") from error

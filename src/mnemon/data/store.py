@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from mnemon import files
 from mnemon.data.canonical import Content, checksum
@@ -75,18 +76,35 @@ def stored() -> tuple[str, ...]:
     return tuple(name for name in folders if NAME.fullmatch(name) and card_file(name).is_file())
 
 
+def edition(name: str) -> tuple[str, int, int, int] | None:
+    """What tells a stored dataset from those that were or will be stored under its name; None when none is there."""
+    path = card_file(name)
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return str(path), about.st_ino, about.st_mtime_ns, about.st_size
+
+
 def write(name: str, content: Content, card: Card) -> Path:
-    """Store a dataset; an interruption leaves what was there before, or nothing."""
+    """Store a dataset; an interruption leaves what was there before, or nothing. Of two processes the later one's is kept."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     arrays = {key: np.ascontiguousarray(getattr(content, key)) for key in ARRAYS}
     text = json.dumps({"version": LAYOUT, "name": name, **asdict(card)}, indent=1) + "\n"
-    path = data_file(name)
+    path, card_path = data_file(name), card_file(name)
+
+    def fill(part: Path) -> None:
+        save_file(arrays, part)
+        files.flush(part)  # a full disk shows here at the latest
+        card_path.unlink(missing_ok=True)  # the old card must not stand beside the new arrays
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, lambda part: save_file(arrays, part))
-        files.replace(card_file(name), lambda part: part.write_text(text, encoding="utf-8"))
+        with FileLock(path.parent / ".lock"):
+            files.replace(path, fill)
+            files.replace(card_path, lambda part: part.write_text(text, encoding="utf-8"))
     except (OSError, SafetensorError) as error:
         raise MnemonError(
             f"cannot write {path}: {error}; set MNEMON_DATA to a folder that can be written and has room."
@@ -98,7 +116,7 @@ def read_card(name: str) -> Card | None:
     """What is known of a stored dataset, unverified; None when it is not in the cache."""
     path = card_file(name)
     try:
-        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        fields: dict[str, Any] = files.parsed(path.read_text(encoding="utf-8"))
         if fields["version"] != LAYOUT:
             raise ValueError("version")
         return Card(

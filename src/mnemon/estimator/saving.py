@@ -32,7 +32,8 @@ KIND, VERSION = "online-classifier", 1
 DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
 BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
-OTHERS = re.compile(r"log\.json|\.lock|\.log\.json\..*\.part")  # what `mnemon fit` has in the folder of its model
+LOCK = ".saving.lock"  # two that save at once would write into each other's files; `mnemon fit` holds a lock of its own
+OTHERS = re.compile(r"log\.json|\.(saving\.)?lock|\.log\.json\..*\.part")  # what else the folder of a model may hold
 DAMAGE = (  # what reading a file that is not as it was written can raise
     OSError,
     safetensors.SafetensorError,
@@ -68,7 +69,7 @@ def save(
     saved with it and given back by `load`: what somebody knows about this very state of the model."""
     folder = Path(path)
     check_folder(folder)
-    with model.lock:  # a chunk is in it wholly or not
+    with checkpoint.alone(folder, LOCK), model.lock:  # a chunk is in it wholly or not
         method = model.choice.method
         values = {
             "kind": KIND,
@@ -109,6 +110,8 @@ def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, metho
     except (MnemonError, MemoryError, PermissionError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
     except DAMAGE as error:
+        if isinstance(error, FileNotFoundError) and checkpoint.newest(folder) != number:  # it was replaced as we read
+            return load(path, names, backbone=backbone, method=method, device=device)
         back = "" if found else _way_back(folder, number)  # what could be read may be right, and what was given wrong
         raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}{back}") from None
 

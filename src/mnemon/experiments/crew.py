@@ -18,6 +18,7 @@ import threading
 from types import TracebackType
 from typing import IO
 
+from mnemon.errors import MnemonError
 from mnemon.experiments.work import Work
 
 PATIENCE = 60.0  # seconds a worker has to save its runs
@@ -43,24 +44,36 @@ class Crew:
         self.leaving = False
 
     def __enter__(self) -> Crew:
-        environment = os.environ | {"OMP_NUM_THREADS": str(self.job["threads"])}
-        for _ in range(self.hands):
-            words = tempfile.TemporaryFile("w+")  # as long as the worker lives
+        try:
+            for _ in range(self.hands):
+                self._hire()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)  # nobody else ends those that were started
+            if isinstance(error, OSError | RuntimeError):  # no process, no file, no thread to be had
+                raise MnemonError(f"no more worker processes can be started ({error}); ask for fewer jobs.") from error
+            raise
+        self.work.tell, self.work.helped = self._tell, self._alive
+        return self
+
+    def _hire(self) -> None:
+        words = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the worker lives
+        try:
             process = subprocess.Popen(
                 [sys.executable, "-m", "mnemon.experiments.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=words,
                 text=True,
-                env=environment,
+                env=os.environ | {"OMP_NUM_THREADS": str(self.job["threads"])},
             )
-            self.writing[process.pid] = threading.Lock()
-            self.writing[process.pid].acquire()  # until it has its job
-            reader = threading.Thread(target=self._listen, args=(process, words), daemon=True)
-            reader.start()
-            self.members.append((process, words, reader))
-        self.work.tell, self.work.helped = self._tell, self._alive
-        return self
+        except OSError:
+            words.close()
+            raise
+        self.writing[process.pid] = threading.Lock()
+        self.writing[process.pid].acquire()  # until it has its job
+        reader = threading.Thread(target=self._listen, args=(process, words), daemon=True)
+        self.members.append((process, words, reader))
+        reader.start()
 
     def _alive(self) -> bool:
         return any(process.poll() is None for process, _, _ in self.members)
@@ -108,7 +121,8 @@ class Crew:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
-            reader.join()
+            if reader.ident:  # it was started
+                reader.join()
             assert process.stdin is not None
             assert process.stdout is not None
             for pipe in (process.stdin, process.stdout, words):

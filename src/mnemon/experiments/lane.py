@@ -233,7 +233,7 @@ def write(out: Path, going: Run, made: list[Record]) -> None:
 def _write_details(path: Path, going: Run) -> None:
     """What the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
     try:
-        known = dict(json.loads(path.read_bytes())["classifiers"])
+        known = dict(files.parsed(path.read_bytes())["classifiers"])
     except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
         known = {}
     new = {

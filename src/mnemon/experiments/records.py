@@ -41,7 +41,6 @@ def computed(record: Record) -> dict[str, Any]:
 
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
-    old = _packed(Path(folder) / ARCHIVE)
     path = Path(folder) / NAME
     try:
         text = path.read_bytes()
@@ -57,7 +56,8 @@ def read(folder: Path) -> list[Record]:
     if text.endswith(b"\n"):
         _parsed.clear()  # one file: that of the runs under way
         _parsed[path] = text, found
-    if old:  # a kill while they were packed may have left some in both
+    # After the plain file: what is packed in between is in both, not in neither.
+    if old := _packed(Path(folder) / ARCHIVE):  # a kill while they were packed may have left some in both, too
         there = {(r["run"], r["classifier"]) for r in old}
         found = [r for r in found if (r["run"], r["classifier"]) not in there]
     return [dict(record) for record in (*old, *found)]
@@ -104,6 +104,7 @@ def append(folder: Path, records: Iterable[Record]) -> None:
     with FileLock(path.with_suffix(".lock")):
         there = {(old["run"], old["classifier"]) for old in read(folder)}
         new = [r for r in records if (r["run"], r["classifier"]) not in there]
+        first = not path.exists()
         with open(path, "ab") as file:
             text = path.read_bytes()
             whole = _whole(text)
@@ -113,6 +114,8 @@ def append(folder: Path, records: Iterable[Record]) -> None:
             file.write(b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in new))
             file.flush()
             os.fsync(file.fileno())
+        if first:
+            files.flush(path.parent)  # its name, too
 
 
 def _whole(text: bytes) -> int:
@@ -123,7 +126,7 @@ def _whole(text: bytes) -> int:
 
 def _record(line: bytes) -> Record | None:
     try:
-        record = json.loads(line)
+        record = files.parsed(line)
     except ValueError:
         return None
     return record if isinstance(record, dict) and {"run", "classifier"} <= record.keys() else None

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mnemon import data, streams
+from mnemon.data.library import edition
 from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import Backbone
@@ -47,7 +48,7 @@ def named_task(
 ) -> Task:
     """The paper's protocol for a stream's name; `epochs` above 0 shuffles the same samples (i.i.d.)."""
     name = protocol.parse(stream)
-    dataset = _resident(name.dataset, device)
+    dataset = _resident(name.dataset, device, edition(name.dataset))
     labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
     pools = protocol.pools(labels, name.rules, seed)
     made = protocol.make(name, labels[pools.train], seed, order)
@@ -70,22 +71,23 @@ def named_task(
     )
 
 
+def dataset_checksum(stream: str, device: torch.device) -> str:
+    """Of the dataset behind a stream's name."""
+    name = protocol.parse(stream).dataset
+    return _verified(name, device, edition(name))
+
+
 @lru_cache(maxsize=2)
-def _resident(name: str, device: torch.device) -> data.Dataset:
+def _resident(name: str, device: torch.device, stored: object) -> data.Dataset:
     """A dataset, moved to the device."""
     dataset = data.load(name)
     return replace(dataset, x_train=dataset.x_train.to(device), x_test=dataset.x_test.to(device))
 
 
-def dataset_checksum(stream: str, device: torch.device) -> str:
-    """Of the dataset behind a stream's name."""
-    return _verified(protocol.parse(stream).dataset, device)
-
-
 @lru_cache
-def _verified(name: str, device: torch.device) -> str:
-    """Fetched, read and verified once for all runs of a process."""
-    return _resident(name, device).checksum
+def _verified(name: str, device: torch.device, stored: object) -> str:
+    """Read and verified once for all runs of a process, until another dataset is stored under the name."""
+    return _resident(name, device, stored).checksum
 
 
 def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int) -> streams.Stream:

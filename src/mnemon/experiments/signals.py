@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from types import FrameType
 from typing import Any
 
@@ -18,18 +18,20 @@ class Stopped(Exception):
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Callable[[], int]]:
-    """Within, a signal only leaves its number (0: none came); a second one of the kind acts as usual."""
+def watched(*, once: Container[int] = ()) -> Iterator[Callable[[], int]]:
+    """Within, a signal only leaves its number (0: none came); a second one of the kind acts as usual, or changes nothing
+    where it is among those to be taken `once`."""
     came = [0]
     old: dict[int, Any] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         came[0] = number
-        signal.signal(number, old[number])
+        signal.signal(number, signal.SIG_IGN if number in once else old[number])
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            old[number] = signal.signal(number, note)
+            old[number] = signal.getsignal(number)  # first: one may come as soon as `note` is set
+            signal.signal(number, note)
     except ValueError:  # not in the main thread: signals are somebody else's business
         old.clear()
     try:

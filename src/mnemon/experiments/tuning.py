@@ -338,7 +338,7 @@ def _line(candidate: Candidate) -> dict[str, Any]:
 def _recall(search: Search) -> None:
     """What an earlier search of this cell saw diverge has no record; its log knows."""
     try:
-        log = json.loads(search.log.read_bytes())
+        log = files.parsed(search.log.read_bytes())
         same = log["data"]["checksum"] == search.checksum and log["fixed"] == _fixed(search)
         known = {json.dumps(c["values"], sort_keys=True): set(map(int, c["diverged"])) for c in log["candidates"]}
     except FileNotFoundError:

@@ -41,9 +41,10 @@ class Work:
         self.processes = processes  # that work on this folder, this one included
         self.choices = [spec.choice() for spec in specs]
         self.names = [str(protocol.parse(spec.stream)) for spec in specs]
+        self.checksums = [dataset_checksum(name, engine.device) for name in self.names]
         self.keys = [
-            spec.key(choice, name, dataset_checksum(name, engine.device), engine.identity())
-            for spec, choice, name in zip(specs, self.choices, self.names, strict=True)
+            spec.key(choice, name, checksum, engine.identity())
+            for spec, choice, name, checksum in zip(specs, self.choices, self.names, self.checksums, strict=True)
         ]
         self.kinds = [_kind(spec, choice) for spec, choice in zip(specs, self.choices, strict=True)]
         self.waiting = deque(range(len(specs)))
@@ -172,9 +173,12 @@ class Work:
             self._done(i, found)
             return at_once
         try:
+            task = make_task(spec, choice, self.engine.device)
+            if task.data["checksum"] != self.checksums[i]:  # the run has its name by what was there before
+                raise MnemonError(f"another {task.data['name']} was stored while its runs were under way; start again.")
             going = Run(
                 choice,
-                make_task(spec, choice, self.engine.device),
+                task,
                 seed=spec.seed,
                 device=self.engine.device,
                 bf16=self.engine.precision == "bf16",

@@ -63,9 +63,8 @@ def main() -> None:
     engine = Engine(torch.device(job["device"]), job["precision"], job["deterministic"])
     specs = [Spec(**(spec | {"classifiers": tuple(spec["classifiers"])})) for spec in job["specs"]]
     work = Work(specs, Path(job["out"]), engine, job["every"], Told(), job["processes"])
-    threading.Thread(target=_listen, args=(work,), daemon=True).start()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # after the first wish to stop a second one changes nothing
-    with watched() as stop, engine.in_use():
+    with watched(once=[signal.SIGTERM]) as stop, engine.in_use():
+        threading.Thread(target=_listen, args=(work,), daemon=True).start()  # now that its signal is heard
         work.take_finished()
         work.run(1, stop, wait=False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from mnemon import checkpoint
 from mnemon import files as whole
@@ -82,26 +82,16 @@ def fit(
 @contextlib.contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Within, no other process fits this model. A folder that was made in vain goes again."""
-    lock = FileLock(out / ".lock", timeout=0)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise MnemonError(f"another process is fitting {out}; wait for it, or give another --out.") from None
-    except OSError as error:
-        raise MnemonError(f"the model cannot be written to {out} ({error.strerror}).") from None
-    for part in out.glob(".*.part"):  # what a killed process was writing
-        if checkpoint.belongs(part.name) or saving.OTHERS.fullmatch(part.name):
-            part.unlink(missing_ok=True)
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(checkpoint.alone(out, ".lock", timeout=0))
+        except Timeout:
+            raise MnemonError(f"another process is fitting {out}; wait for it, or give another --out.") from None
+        with checkpoint.alone(out, saving.LOCK):
+            for part in out.glob(".*.part"):  # what a killed process was writing
+                if checkpoint.belongs(part.name) or saving.OTHERS.fullmatch(part.name):
+                    part.unlink(missing_ok=True)
         yield
-    finally:
-        in_vain = checkpoint.newest(out) == 0
-        lock.release()
-        if in_vain:
-            with contextlib.suppress(OSError):
-                (out / ".lock").unlink(missing_ok=True)
-                out.rmdir()
 
 
 def _model(out: Path, given: dict[str, Any], size: int | None, device: str) -> tuple[ImageModel, Journal]:

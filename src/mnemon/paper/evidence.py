@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemon import files
 from mnemon.experiments import records
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells, measured
@@ -82,7 +82,7 @@ def _scores(source: Source, seed: int) -> Floats | None:
         if record is None:
             continue
         try:
-            details = json.loads((folder / "details" / f"{record['run']}.json").read_bytes())
+            details = files.parsed((folder / "details" / f"{record['run']}.json").read_bytes())
             found = np.array(details["classifiers"][cell.row.classifier]["average_scores"], float)
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -28,7 +28,7 @@ def read(folder: Path, name: str) -> list[Line]:
     """The lines of a file; none where there is no file."""
     path = folder / name
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [files.parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if all(isinstance(line, dict) for line in lines):
             return lines
     except FileNotFoundError:

@@ -63,7 +63,7 @@ def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
 def cells() -> dict[Name, Cell]:
     """All cells by name."""
     try:
-        lines = json.loads(PATH.read_bytes())
+        lines = files.parsed(PATH.read_bytes())
         return {(c["method"], c["loss"], c["stream"]): Cell(dict(c["values"]), str(c["source"])) for c in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MnemonError(f"the recipes in {PATH} cannot be read ({error}).") from None

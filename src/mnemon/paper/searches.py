@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
@@ -50,7 +50,7 @@ def _line(log: dict[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        log: dict[str, Any] = json.loads(path.read_bytes())
+        log: dict[str, Any] = files.parsed(path.read_bytes())
         if not log.keys() >= NEEDED:
             raise ValueError
     except (OSError, ValueError, AttributeError):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
 from mnemon.experiments.records import Record
@@ -229,7 +230,7 @@ def _details(folder: Path, runs: Sequence[Record]) -> tuple[dict[str, Any], ...]
     for record in runs:
         path = Path(folder) / "details" / f"{record['run']}.json"
         try:
-            whole = json.loads(path.read_bytes())
+            whole = files.parsed(path.read_bytes())
             mine = whole["classifiers"].get(record["classifier"])
             if mine:
                 found.append({key: mine[key] for key in ("average_scores", "confusion")} | {"labels": whole["labels"]})

@@ -1,0 +1,67 @@
+"""JSON that anybody may have written: nested deeper than Python can follow, it is bad input like any other."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from mnemon import MnemonError, checkpoint, data, files
+from mnemon.data import cifar
+from mnemon.experiments import records
+from mnemon.paper import measured, recipes, searches
+from mnemon.report import groups
+from test_cli import run
+
+DEEP = "[" * 200_000
+SOURCES = Path(files.__file__).parent
+
+
+def test_only_the_crew_s_own_words_are_parsed_without_care():
+    """What is read from a file may be anything."""
+    calls = {
+        path.relative_to(SOURCES).as_posix()
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.loads", "json.load")
+    }
+    assert calls == {"files.py", "experiments/crew.py", "experiments/worker.py"}
+
+
+def test_records(tmp_path, capsys):
+    (tmp_path / records.NAME).write_text(DEEP + "\n")
+    assert run("report", str(tmp_path), code=2, capsys=capsys)[1].endswith(
+        "is not a record; mend or remove that line.\n"
+    )
+
+
+def test_a_card_is_damaged_and_the_other_datasets_are_listed(capsys):
+    card = data.cache_dir() / "birds" / "birds.json"
+    card.parent.mkdir(parents=True)
+    card.write_text(DEEP)
+    out, _ = run("data", "list", capsys=capsys)
+    assert "digits" in out
+    (line,) = (line for line in out.splitlines() if "birds" in line)
+    assert "damaged" in line
+    with pytest.raises(MnemonError, match=r"birds\.json is damaged"):
+        data.load("birds")
+
+
+def test_the_others(tmp_path, copied):
+    (tmp_path / "tuning").mkdir()
+    (tmp_path / "details").mkdir()
+    for name in ("0000000001.json", "tuning/a.json", "details/a.json", measured.TIMES):
+        (tmp_path / name).write_text(DEEP)
+    copied.write_text(DEEP)
+    record = {"run": "a", "classifier": "ncm"}
+    for call in (
+        lambda: searches.markdown(tmp_path),
+        lambda: groups._details(tmp_path, [record]),
+        lambda: measured.read(tmp_path, measured.TIMES),
+        lambda: cifar.read_labels(DEEP.encode(), "labels"),
+        recipes.cells,
+    ):
+        with pytest.raises(MnemonError):
+            call()
+    lines = []
+    assert checkpoint.load(tmp_path, lines.append) is None
+    assert "nested too deep" in lines[0]
