@@ -326,6 +326,44 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
             clf.predict(bad)
 
 
+def test_dates_are_refused_and_a_missing_one_is_no_number():
+    """NumPy would take a missing date for −2⁶³, and one such row would ruin the scaling without a word."""
+    day = pd.date_range("2024-01-01", periods=6)
+    gap = day.where(np.arange(6) != 2)
+    y, number = [0, 1] * 3, np.arange(6.0)
+    cells = [[cell, 1.0] for cell in gap.to_numpy()]
+    tables = [
+        gap.to_numpy()[:, None],
+        (gap - day[0]).to_numpy()[:, None],
+        (gap - day[0]).to_numpy().reshape(6, 1, 1),
+        np.array(cells, object),
+        cells,
+        [[cell] for cell in gap],
+    ]
+    frames = [
+        pd.DataFrame({"when": gap}),
+        pd.DataFrame({"when": gap - day[0]}),
+        pd.DataFrame({"b": number, "when": gap}),
+        pd.DataFrame({"b": number, "when": day.tz_localize("UTC")}),
+        pd.DataFrame({"b": number, "when": pd.Categorical(gap)}),
+        pd.DataFrame({"b": number, "when": pd.Series([cell for cell, _ in cells], dtype=object)}),
+    ]
+    clf = OnlineClassifier().partial_fit(number[:, None], y)
+    before = everything(clf)
+    for bad in tables + frames:
+        for act in (OnlineClassifier().fit, clf.partial_fit, lambda bad, _: clf.predict(bad)):
+            with pytest.raises(MnemonError, match=r"holds dates or times; turn them into numbers first, such as days"):
+                act(bad, y)
+    for bad in frames:
+        for rows in (bad, bad.to_dict("records")):
+            with pytest.raises(MnemonError, match=r"'when' (of X )?holds dates or times"):
+                OnlineClassifier().learn_many(rows, y)
+    for value in (np.timedelta64("NaT"), pd.NaT, day[0].to_pydatetime(), np.datetime64("2024-01-01")):
+        with pytest.raises(MnemonError, match=r"the feature 'when' holds dates"):
+            OnlineClassifier().learn_one({"b": 1.0, "when": value}, 0)
+    assert same(everything(clf), before)
+
+
 def test_a_sentence_never_holds_the_data():
     x, y = blobs(40, width=768)
     clf = OnlineClassifier().partial_fit(x, y)

@@ -201,7 +201,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """X as the learner holds it; of the kind that was learned before, where something was."""
         X = values.on_host(values.drained(X))
         try:
-            if not values.is_frame(X) and not hasattr(X, "toarray"):
+            if values.is_frame(X):
+                values.check_columns(X)
+            elif not hasattr(X, "toarray"):
                 X = np.asarray(X)
                 values.check_kind(X)  # scikit-learn's own sentences hold the whole array
             if np.ndim(X) > 2:

@@ -56,12 +56,16 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
         names = list(range(inputs.shape[0]))
     if values.is_frame(X):
         _check(list(X.columns), names)
+        values.check_columns(X)
         table = X[names].to_numpy()
     else:
         for x in X:
             if not isinstance(x, Mapping):
                 raise MnemonError(f"a sample is a dict of features, not {type(x).__name__}.")
             _check(list(x), names)
+            for name, value in x.items():
+                if values.is_date(value):
+                    values.refuse_dates(f"the feature {name!r}")
         table = [[x[name] for name in names] for x in X]
     try:
         a = np.asarray(table, np.float64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from datetime import date, time, timedelta
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
 MOST_VALUES = 2**24  # numbers in one sample
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # pandas' own are among them, NaT too
 
 
 def drained(values: Any) -> Any:
@@ -57,6 +59,27 @@ def check_kind(a: NDArray[Any]) -> None:
         )
     if a.dtype.kind == "c":
         raise MnemonError(f"Complex data not supported: X is {a.dtype} of shape {a.shape}.")
+    if _has_dates(a):
+        refuse_dates("X")
+
+
+def check_columns(frame: Any) -> None:
+    """Refuse a frame with a column of dates. NumPy would take them for whole numbers, and a missing one for −2⁶³."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "biuf" and _has_dates(np.asarray(frame[name])):
+            refuse_dates(f"the column {name!r} of X")
+
+
+def _has_dates(a: NDArray[Any]) -> bool:
+    return a.dtype.kind in "mM" or (a.dtype.kind == "O" and any(map(is_date, a.flat)))
+
+
+def is_date(cell: Any) -> bool:
+    return isinstance(cell, DATES)
+
+
+def refuse_dates(what: str) -> NoReturn:
+    raise MnemonError(f"{what} holds dates or times; turn them into numbers first, such as days since the first one.")
 
 
 def tensor(a: NDArray[Any]) -> Tensor:
