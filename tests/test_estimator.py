@@ -408,6 +408,47 @@ def test_units_do_not_matter():
     assert (plain == y_test).mean() > 0.95
 
 
+def test_a_feature_that_float32_makes_constant_is_spoken_of():
+    """Seconds since 1970: 1.7e9 + 0 … 30 is one value of float32, or two."""
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 31, 60)
+    x, y = np.stack([rng.normal(size=60), 1.7e9 + b], 1), b > 15
+    frame = pd.DataFrame(x, columns=["a", "when"])
+    what = r"of X varies by less than float32 can hold .*subtract a start first"
+    for given, which in [(x, "feature 1"), (x.astype(np.int64), "feature 1"), (frame, "the feature 'when'")]:
+        clf = OnlineClassifier()
+        with pytest.warns(UserWarning, match=f"^{which} {what}") as said:
+            clf.partial_fit(given, y)
+        assert said[0].filename == __file__  # the user's line
+        assert clf.n_seen_ == 60
+        clf.predict(given)  # said once, when it is learned
+    with pytest.warns(UserWarning, match=f"^the feature 'when' {what}") as said:
+        OnlineClassifier().learn_many(frame, y)
+    assert said[0].filename == __file__
+    clf = OnlineClassifier()
+    with pytest.raises(UserWarning, match="float32"):  # where warnings are errors: before anything was learned
+        clf.partial_fit(x, y)
+    assert not hasattr(clf, "classes_")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        1.7e9 + 3600 * np.arange(60.0),  # hours: float32 tells them apart
+        np.full(60, 1.7e9 + 17),
+        np.where(np.arange(60) % 2, 0.1 + 0.2, 0.3),  # a constant, computed in two ways
+        np.arange(60) % 2,
+        np.arange(60.0) * 1e-30,
+        np.arange(60.0) * 1e30,
+        np.where(np.arange(60) % 2, 1, -1) * float(np.finfo(np.float32).max),
+        np.array([-9999.0, *np.arange(59.0)]),
+    ],
+)
+def test_nothing_is_said_of_other_features(column):
+    x, y = blobs(60)
+    assert OnlineClassifier().partial_fit(np.column_stack([x, column]), y).n_seen_ == 60
+
+
 # --- networks
 
 

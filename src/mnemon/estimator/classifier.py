@@ -108,7 +108,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = None if fresh else self._model_or_none()
             # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
             face = copy.copy(self)
-            x = face._samples(X, model)
+            x = face._samples(X, model, learned=True)
             named = model is None and "feature_names_in_" in vars(face)
             names = rows.plain(face.feature_names_in_) if named else None
             found = values.labels(y)
@@ -197,7 +197,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {choice.method.lr}.")
         return choice
 
-    def _samples(self, X: Any, model: Model | None) -> Tensor:
+    def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
         X = values.on_host(values.drained(X))
         try:
@@ -214,6 +214,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             kind = WrongType if isinstance(error, TypeError) else MnemonError
             raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
         x = values.tensor(a)
+        if learned:
+            values.warn_of_lost_digits(a, getattr(self, "feature_names_in_", None))
         if model is None:
             return x
         shape, dtype, *_ = model.inputs
@@ -319,7 +321,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with self._one_begins():
             model = self._model_or_none()
             names = rows.names(X) if model is None else model.names
-            self._take(model, rows.tensor(X, names, None if model is None else model.inputs), found, [], names)
+            x = rows.tensor(X, names, None if model is None else model.inputs, learned=True)
+            self._take(model, x, found, [], names)
 
     # --- on disk
 

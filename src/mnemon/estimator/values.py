@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import date, time, timedelta
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
 MOST_VALUES = 2**24  # numbers in one sample
+STEPS = 8  # of float32, which a feature must span to tell something
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # pandas' own are among them, NaT too
 
 
@@ -114,6 +116,26 @@ def tensor(a: NDArray[Any]) -> Tensor:
             )
         return x.permute(0, 3, 1, 2).contiguous()
     return x
+
+
+def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
+    """Say it if a feature varies, but by less than float32 can hold beside its size: seconds since 1970, long ids.
+
+    No more than a word: over the whole stream the feature may vary enough.
+    """
+    if a.ndim != 2 or len(a) == 1 or a.dtype == np.float32:
+        return
+    most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
+    size, spread = np.maximum(abs(most), abs(least)), most - least
+    # What float64 itself rounds off is no variation: a constant that was computed in two ways.
+    lost = np.flatnonzero((spread > 1e-12 * size) & (spread < STEPS * np.finfo(np.float32).eps * size))
+    if len(lost):
+        which = f"feature {lost[0]}" if names is None else f"the feature {names[lost[0]]!r}"
+        warnings.warn(
+            f"{which} of X varies by less than float32 can hold beside its size (about 7 digits), so little or nothing is "
+            "learned from it: subtract a start first, such as its first value.",
+            stacklevel=5,  # the user's line, above partial_fit, _learn, _samples, or learn_many, _learn_rows, rows.tensor
+        )
 
 
 def labels(y: Any, what: str = "y") -> list[Label]:
