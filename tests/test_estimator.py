@@ -279,6 +279,19 @@ def test_images(channels, dtype):
     assert not hasattr(clf, "n_features_in_")
 
 
+def test_images_that_must_not_be_written_to_are_learned_in_silence():
+    """What np.asarray makes of a Pillow image, or of a file mapped for reading."""
+    x, y = pictures(20)
+    want = OnlineClassifier().partial_fit(x, y).predict_proba(x)
+    x.flags.writeable = False
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # PyTorch says it once in a process
+    try:
+        assert (OnlineClassifier().partial_fit(x, y).predict_proba(x) == want).all()
+    finally:
+        torch.set_warn_always(always)
+
+
 def test_auto_takes_a_resnet_for_larger_images_one_at_a_time_too():
     x, y = pictures(12, size=28)
     clf = OnlineClassifier()

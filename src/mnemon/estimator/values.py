@@ -96,7 +96,7 @@ def tensor(a: NDArray[Any]) -> Tensor:
     if a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
     if a.dtype == np.uint8 and a.ndim > 2:
-        x = torch.from_numpy(np.ascontiguousarray(a))
+        x = torch.from_numpy(np.require(a, requirements=["C", "W"]))  # PyTorch warns of what is for reading only
     else:
         with np.errstate(over="ignore"):
             x = torch.from_numpy(a.astype(np.float32))
