@@ -377,6 +377,45 @@ def test_dates_are_refused_and_a_missing_one_is_no_number():
     assert same(everything(clf), before)
 
 
+@pytest.mark.parametrize(
+    "column", [pd.Categorical(["u", "v"] * 3), pd.period_range("2024-01", periods=6, freq="M"), list("uvuvuv")]
+)
+def test_a_column_that_is_no_number_is_one_sentence(column):
+    frame, y = pd.DataFrame({"a": column, "b": np.arange(6.0)}), [0, 1] * 3
+    clf = OnlineClassifier().fit(frame[["b", "b"]].set_axis(["a", "b"], axis=1), y)
+    for act in (
+        OnlineClassifier().fit,
+        clf.partial_fit,
+        lambda bad, _: clf.predict(bad),
+        OnlineClassifier().learn_many,
+    ):
+        with pytest.raises(MnemonError, match=r"could not convert string to float: 'u'|a real number, not 'Period'"):
+            act(frame, y)
+    numbers = frame.assign(a=pd.Categorical([1, 2, 3] * 2))
+    assert OnlineClassifier().fit(numbers, y).n_seen_ == 6
+
+
+def test_weights_of_a_score():
+    x, y = blobs(40)
+    clf = OnlineClassifier().fit(x, y)
+    wrong = np.where(np.arange(40) < 10, 9, y)  # the first ten are wrong for certain
+    right = clf.predict(x) == wrong
+    w = np.arange(40.0)
+    for given in (w, w.tolist(), torch.from_numpy(w), pd.Series(w)):
+        assert clf.score(x, wrong, sample_weight=given) == pytest.approx((right * w).sum() / w.sum())
+    for given, why in [
+        ([1, 2], r"one number a sample: 40, not an array of shape \(2,\)"),
+        (3.0, r"one number a sample"),
+        (w[:, None], "one number a sample"),
+        (np.zeros(40), "not zeros alone"),
+        (-w, "from 0 on"),
+        (np.full(40, np.nan), "finite"),
+        (["a"] * 40, "must hold numbers"),
+    ]:
+        with pytest.raises(MnemonError, match=f"^sample_weight .*{why}"):
+            clf.score(x, y, sample_weight=given)
+
+
 def test_a_sentence_never_holds_the_data():
     x, y = blobs(40, width=768)
     clf = OnlineClassifier().partial_fit(x, y)
@@ -621,6 +660,8 @@ def test_bad_parameters_are_refused_with_a_sentence():
         *[({"method": method}, "method must be a name") for method in (3, ["er"], nn.Linear)],
         *[({"backbone": backbone}, "a backbone is a name, an nn.Module") for backbone in (None, 3)],
         ({"backbone": lambda: 3}, "must return an nn.Module"),
+        ({"backbone": nn.Linear}, "called without arguments, and Linear needs some: give an nn.Module"),
+        ({"backbone": lambda inputs: nn.Linear(inputs, 3)}, "called without arguments"),
         ({"backbone": nn.Linear(3, 2)}, r"cannot take samples of shape \(6,\)"),
         ({"classifier": ["ncm"]}, "classifier must be a name"),
         ({"loss": 3}, "loss must be a name"),
@@ -632,6 +673,18 @@ def test_bad_parameters_are_refused_with_a_sentence():
     ]:
         with pytest.raises(MnemonError, match=why):
             OnlineClassifier(**params).partial_fit(x, y)
+
+
+def test_an_error_inside_a_function_that_makes_the_network_stays_its_own():
+    x, y = blobs(10)
+
+    def body():
+        return nn.Linear(6)
+
+    with pytest.raises(TypeError, match="out_features") as said:
+        OnlineClassifier(backbone=body).partial_fit(x, y)
+    assert not isinstance(said.value, MnemonError)
+    assert OnlineClassifier(backbone=lambda width=6: nn.Linear(width, 3)).partial_fit(x, y).n_seen_ == 10
 
 
 def test_a_device_of_torch_is_taken_and_kept(tmp_path):

@@ -210,6 +210,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
+            if a.dtype.kind == "O":  # categories, which scikit-learn leaves as they are
+                a = a.astype(np.float64)
         except (ValueError, TypeError) as error:
             kind = WrongType if isinstance(error, TypeError) else MnemonError
             raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
@@ -242,8 +244,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frozen, x = self._asked(X)
         found = values.labels(y)
         _check_lengths(x, found)
+        weights = None if sample_weight is None else values.weights(sample_weight, len(x))
         right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=weights))
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
         """What predicts, and the samples. Whoever learns meanwhile changes neither."""

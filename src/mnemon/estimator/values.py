@@ -180,6 +180,19 @@ def _label(label: Any, what: str) -> Label:
     return label  # type: ignore[no-any-return]
 
 
+def weights(given: Any, n: int) -> NDArray[np.float64]:
+    """One weight a sample, of which an average can be taken."""
+    try:
+        w = np.asarray(on_host(drained(given)), np.float64)
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"sample_weight must hold numbers: {error}.") from None
+    if w.shape != (n,):
+        raise MnemonError(f"sample_weight must hold one number a sample: {n}, not an array of shape {w.shape}.")
+    if not np.isfinite(w).all() or (w < 0).any() or not w.any():
+        raise MnemonError("sample_weight must hold finite numbers from 0 on, and not zeros alone.")
+    return w
+
+
 def in_order(found: Sequence[Label]) -> list[Label]:
     """Each label once, sorted as np.unique does; of mixed types, bools come first, then ints, then strings."""
     keys = {(type(label).__name__, label) for label in found}
