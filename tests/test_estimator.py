@@ -793,6 +793,39 @@ def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):
     assert len(clf.classes_) == 8
 
 
+@pytest.mark.parametrize(
+    ("params", "count"),
+    [({}, 1), ({"backbone": "identity"}, 1), ({"batch_size": 100}, 2), ({"backbone": nn.Linear(6, 4)}, 2)],
+    ids=["mlp", "identity", "large steps", "a network of one's own"],
+)
+def test_small_steps_take_one_thread_and_other_threads_keep_theirs(params, count, monkeypatch):
+    """`torch.set_num_threads` would reach every thread that meets PyTorch for the first time meanwhile, and stay."""
+    x, y = blobs(20)
+    clf, inside, beside = OnlineClassifier(**params), [], []
+    step = Learner.step
+
+    def spied(self, *args):
+        inside.append(torch.get_num_threads())
+        other = threading.Thread(target=lambda: beside.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        return step(self, *args)
+
+    monkeypatch.setattr(Learner, "step", spied)
+    torch.set_num_threads(2)
+    try:
+        clf.partial_fit(x, y)
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr(Learner, "check", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            clf.partial_fit(x, y)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert set(inside) == {count}
+    assert set(beside) == {2}
+
+
 # --- scikit-learn
 
 
