@@ -1,12 +1,16 @@
 """A tabular stream, one sample at a time: features of any unit, scaled as they come, in River's or scikit-learn's way."""
 
 import numpy as np
+import torch
 from sklearn.datasets import load_wine
 
 import mnemon
 
 
 def main():
+    torch.set_num_threads(
+        1
+    )  # a single sample is too little work to share: on a busy machine threads wait for each other
     table = load_wine()
     clf = mnemon.OnlineClassifier()
     right = asked = 0

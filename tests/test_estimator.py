@@ -280,6 +280,19 @@ def test_images(channels, dtype):
     assert not hasattr(clf, "n_features_in_")
 
 
+def test_images_that_must_not_be_written_to_are_learned_in_silence():
+    """What np.asarray makes of a Pillow image, or of a file mapped for reading."""
+    x, y = pictures(20)
+    want = OnlineClassifier().partial_fit(x, y).predict_proba(x)
+    x.flags.writeable = False
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # PyTorch says it once in a process
+    try:
+        assert (OnlineClassifier().partial_fit(x, y).predict_proba(x) == want).all()
+    finally:
+        torch.set_warn_always(always)
+
+
 def test_auto_takes_a_resnet_for_larger_images_one_at_a_time_too():
     x, y = pictures(12, size=28)
     clf = OnlineClassifier()
@@ -327,6 +340,83 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
             clf.predict(bad)
 
 
+def test_dates_are_refused_and_a_missing_one_is_no_number():
+    """NumPy would take a missing date for −2⁶³, and one such row would ruin the scaling without a word."""
+    day = pd.date_range("2024-01-01", periods=6)
+    gap = day.where(np.arange(6) != 2)
+    y, number = [0, 1] * 3, np.arange(6.0)
+    cells = [[cell, 1.0] for cell in gap.to_numpy()]
+    tables = [
+        gap.to_numpy()[:, None],
+        (gap - day[0]).to_numpy()[:, None],
+        (gap - day[0]).to_numpy().reshape(6, 1, 1),
+        np.array(cells, object),
+        cells,
+        [[cell] for cell in gap],
+    ]
+    frames = [
+        pd.DataFrame({"when": gap}),
+        pd.DataFrame({"when": gap - day[0]}),
+        pd.DataFrame({"b": number, "when": gap}),
+        pd.DataFrame({"b": number, "when": day.tz_localize("UTC")}),
+        pd.DataFrame({"b": number, "when": pd.Categorical(gap)}),
+        pd.DataFrame({"b": number, "when": pd.Series([cell for cell, _ in cells], dtype=object)}),
+    ]
+    clf = OnlineClassifier().partial_fit(number[:, None], y)
+    before = everything(clf)
+    for bad in tables + frames:
+        for act in (OnlineClassifier().fit, clf.partial_fit, lambda bad, _: clf.predict(bad)):
+            with pytest.raises(MnemonError, match=r"holds dates or times; turn them into numbers first, such as days"):
+                act(bad, y)
+    for bad in frames:
+        for rows in (bad, bad.to_dict("records")):
+            with pytest.raises(MnemonError, match=r"'when' (of X )?holds dates or times"):
+                OnlineClassifier().learn_many(rows, y)
+    for value in (np.timedelta64("NaT"), pd.NaT, day[0].to_pydatetime(), np.datetime64("2024-01-01")):
+        with pytest.raises(MnemonError, match=r"the feature 'when' holds dates"):
+            OnlineClassifier().learn_one({"b": 1.0, "when": value}, 0)
+    assert same(everything(clf), before)
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Categorical(["u", "v"] * 3), pd.period_range("2024-01", periods=6, freq="M"), list("uvuvuv")]
+)
+def test_a_column_that_is_no_number_is_one_sentence(column):
+    frame, y = pd.DataFrame({"a": column, "b": np.arange(6.0)}), [0, 1] * 3
+    clf = OnlineClassifier().fit(frame[["b", "b"]].set_axis(["a", "b"], axis=1), y)
+    for act in (
+        OnlineClassifier().fit,
+        clf.partial_fit,
+        lambda bad, _: clf.predict(bad),
+        OnlineClassifier().learn_many,
+    ):
+        with pytest.raises(MnemonError, match=r"could not convert string to float: 'u'|a real number, not 'Period'"):
+            act(frame, y)
+    numbers = frame.assign(a=pd.Categorical([1, 2, 3] * 2))
+    assert OnlineClassifier().fit(numbers, y).n_seen_ == 6
+
+
+def test_weights_of_a_score():
+    x, y = blobs(40)
+    clf = OnlineClassifier().fit(x, y)
+    wrong = np.where(np.arange(40) < 10, 9, y)  # the first ten are wrong for certain
+    right = clf.predict(x) == wrong
+    w = np.arange(40.0)
+    for given in (w, w.tolist(), torch.from_numpy(w), pd.Series(w)):
+        assert clf.score(x, wrong, sample_weight=given) == pytest.approx((right * w).sum() / w.sum())
+    for given, why in [
+        ([1, 2], r"one number a sample: 40, not an array of shape \(2,\)"),
+        (3.0, r"one number a sample"),
+        (w[:, None], "one number a sample"),
+        (np.zeros(40), "not zeros alone"),
+        (-w, "from 0 on"),
+        (np.full(40, np.nan), "finite"),
+        (["a"] * 40, "must hold numbers"),
+    ]:
+        with pytest.raises(MnemonError, match=f"^sample_weight .*{why}"):
+            clf.score(x, y, sample_weight=given)
+
+
 def test_a_sentence_never_holds_the_data():
     x, y = blobs(40, width=768)
     clf = OnlineClassifier().partial_fit(x, y)
@@ -369,6 +459,47 @@ def test_units_do_not_matter():
     scaled = OnlineClassifier().partial_fit(x * units + offset, y)
     assert (scaled.predict(test * units + offset) == plain).mean() > 0.98
     assert (plain == y_test).mean() > 0.95
+
+
+def test_a_feature_that_float32_makes_constant_is_spoken_of():
+    """Seconds since 1970: 1.7e9 + 0 … 30 is one value of float32, or two."""
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 31, 60)
+    x, y = np.stack([rng.normal(size=60), 1.7e9 + b], 1), b > 15
+    frame = pd.DataFrame(x, columns=["a", "when"])
+    what = r"of X varies by less than float32 can hold .*subtract a start first"
+    for given, which in [(x, "feature 1"), (x.astype(np.int64), "feature 1"), (frame, "the feature 'when'")]:
+        clf = OnlineClassifier()
+        with pytest.warns(UserWarning, match=f"^{which} {what}") as said:
+            clf.partial_fit(given, y)
+        assert said[0].filename == __file__  # the user's line
+        assert clf.n_seen_ == 60
+        clf.predict(given)  # said once, when it is learned
+    with pytest.warns(UserWarning, match=f"^the feature 'when' {what}") as said:
+        OnlineClassifier().learn_many(frame, y)
+    assert said[0].filename == __file__
+    clf = OnlineClassifier()
+    with pytest.raises(UserWarning, match="float32"):  # where warnings are errors: before anything was learned
+        clf.partial_fit(x, y)
+    assert not hasattr(clf, "classes_")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        1.7e9 + 3600 * np.arange(60.0),  # hours: float32 tells them apart
+        np.full(60, 1.7e9 + 17),
+        np.where(np.arange(60) % 2, 0.1 + 0.2, 0.3),  # a constant, computed in two ways
+        np.arange(60) % 2,
+        np.arange(60.0) * 1e-30,
+        np.arange(60.0) * 1e30,
+        np.where(np.arange(60) % 2, 1, -1) * float(np.finfo(np.float32).max),
+        np.array([-9999.0, *np.arange(59.0)]),
+    ],
+)
+def test_nothing_is_said_of_other_features(column):
+    x, y = blobs(60)
+    assert OnlineClassifier().partial_fit(np.column_stack([x, column]), y).n_seen_ == 60
 
 
 # --- networks
@@ -530,6 +661,8 @@ def test_bad_parameters_are_refused_with_a_sentence():
         *[({"method": method}, "method must be a name") for method in (3, ["er"], nn.Linear)],
         *[({"backbone": backbone}, "a backbone is a name, an nn.Module") for backbone in (None, 3)],
         ({"backbone": lambda: 3}, "must return an nn.Module"),
+        ({"backbone": nn.Linear}, "called without arguments, and Linear needs some: give an nn.Module"),
+        ({"backbone": lambda inputs: nn.Linear(inputs, 3)}, "called without arguments"),
         ({"backbone": nn.Linear(3, 2)}, r"cannot take samples of shape \(6,\)"),
         ({"classifier": ["ncm"]}, "classifier must be a name"),
         ({"loss": 3}, "loss must be a name"),
@@ -541,6 +674,18 @@ def test_bad_parameters_are_refused_with_a_sentence():
     ]:
         with pytest.raises(MnemonError, match=why):
             OnlineClassifier(**params).partial_fit(x, y)
+
+
+def test_an_error_inside_a_function_that_makes_the_network_stays_its_own():
+    x, y = blobs(10)
+
+    def body():
+        return nn.Linear(6)
+
+    with pytest.raises(TypeError, match="out_features") as said:
+        OnlineClassifier(backbone=body).partial_fit(x, y)
+    assert not isinstance(said.value, MnemonError)
+    assert OnlineClassifier(backbone=lambda width=6: nn.Linear(width, 3)).partial_fit(x, y).n_seen_ == 10
 
 
 def test_a_device_of_torch_is_taken_and_kept(tmp_path):
@@ -650,6 +795,39 @@ def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):
     thread.join()
     assert clf.n_seen_ == 100
     assert len(clf.classes_) == 8
+
+
+@pytest.mark.parametrize(
+    ("params", "count"),
+    [({}, 1), ({"backbone": "identity"}, 1), ({"batch_size": 100}, 2), ({"backbone": nn.Linear(6, 4)}, 2)],
+    ids=["mlp", "identity", "large steps", "a network of one's own"],
+)
+def test_small_steps_take_one_thread_and_other_threads_keep_theirs(params, count, monkeypatch):
+    """`torch.set_num_threads` would reach every thread that meets PyTorch for the first time meanwhile, and stay."""
+    x, y = blobs(20)
+    clf, inside, beside = OnlineClassifier(**params), [], []
+    step = Learner.step
+
+    def spied(self, *args):
+        inside.append(torch.get_num_threads())
+        other = threading.Thread(target=lambda: beside.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        return step(self, *args)
+
+    monkeypatch.setattr(Learner, "step", spied)
+    torch.set_num_threads(2)
+    try:
+        clf.partial_fit(x, y)
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr(Learner, "check", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            clf.partial_fit(x, y)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert set(inside) == {count}
+    assert set(beside) == {2}
 
 
 # --- scikit-learn

@@ -1,6 +1,7 @@
 """The examples run, and show what they are meant to show."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,8 @@ def test_every_example_is_tested():
         "tabular_stream",
         "own_method",
     }
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_use_nothing_private(path):
+    assert re.findall(r"\._\w+|import _\w+", path.read_text(encoding="utf-8")) == []

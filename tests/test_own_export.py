@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from command_line import run
 from mnemon import MnemonError, OnlineClassifier
 from mnemon.own import export as exporting
+from mnemon.own.images import ImageModel
 
 ROWS = (1, 2, 1000)
 
@@ -70,6 +73,37 @@ def test_onnx_agrees_with_the_live_model_under_onnx_runtime(name, tmp_path, capf
     assert [out.name for out in session.get_outputs()] == ["index", "probabilities", "features"]
     about = session.get_modelmeta().custom_metadata_map
     check(lambda part: session.run(None, {"x": part}), about, classifier, x)
+
+
+def test_the_lines_of_the_page_see_an_image_as_mnemon_does(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("onnxruntime")
+    page = (Path(__file__).parents[1] / "docs" / "own-folder.md").read_text(encoding="utf-8")
+    opaque, transparent, _ = re.findall(r"```python\n(.*?)```", page[page.index("## export") :], re.DOTALL)
+    bright, dark = np.random.default_rng(5).integers([[120], [0]], [[256], [120]], (2, 30 * 16 * 32 * 3), np.uint8)
+    up = np.concatenate([bright.reshape(30, 16, 32, 3), dark.reshape(30, 16, 32, 3)], 1)
+    x = np.concatenate([up, up[:, ::-1], up.transpose(0, 2, 1, 3), up.transpose(0, 2, 1, 3)[:, :, ::-1]])
+    clf = OnlineClassifier(backbone="mlp").fit(x, np.repeat(["up", "down", "left", "right"], 30))
+    clf.save(tmp_path / "model")
+    exporting.export(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+
+    turned = Image.Exif()
+    turned[0x0112] = 6  # Orientation: to be seen turned clockwise
+    stored = Image.fromarray(x[70]).resize((45, 45), Image.Resampling.NEAREST)
+    stored.save("new.png", exif=turned)
+    known = {}
+    exec(opaque, known)
+    model = ImageModel.load(tmp_path / "model")
+    seen = model.read(Path("new.png"))[None]
+    assert np.array_equal(known["x"], seen)
+    assert capsys.readouterr().out.split() == clf.predict(seen).tolist() == ["up"]  # and not "left", as it is stored
+    assert np.abs(known["probabilities"] - clf.predict_proba(seen)).max() < 1e-5
+
+    stored.putalpha(Image.linear_gradient("L").resize(stored.size))
+    stored.save("new.png", exif=turned)
+    exec(transparent, known)
+    pixels = known["image"].convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)
+    assert np.array_equal(np.asarray(pixels), model.read(Path("new.png")))
 
 
 @pytest.mark.parametrize("name", ["images, resnet", "vectors, scaled"])

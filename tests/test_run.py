@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -126,6 +127,24 @@ def test_own_arrays_with_labels_of_any_kind(toy):
     assert mnemon.run("er", stream, data=(images, y, test, y_test), classifier="ncm")["average_accuracy"] > 60
 
 
+def test_frames_and_arrays_that_must_not_be_written_to_are_taken_in_silence(toy):
+    stream, (x, y, x_test, y_test) = toy
+    want = mnemon.run("er", stream, data=(x, y, x_test, y_test), lr=0.1)
+    locked = x.copy()
+    locked.flags.writeable = False
+    frame, series = pd.DataFrame(x), pd.Series(y)
+    turned = x[::-1].copy()[::-1]  # the same values, from the last to the first in memory
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # PyTorch says it once in a process
+    try:
+        for given, labels in ((locked, y), (frame, series), (frame.astype("float64"), series), (turned, y)):
+            record = mnemon.run("er", stream, data=(given, labels, x_test, y_test), lr=0.1)
+            assert record["accuracy_matrix"] == want["accuracy_matrix"]
+            assert record["data"] == want["data"]
+    finally:
+        torch.set_warn_always(always)
+
+
 def with_nan(x):
     x = x.copy()
     x[7, 3] = np.nan
@@ -137,7 +156,11 @@ def with_nan(x):
     [
         (lambda s, d: (s, (d[0], d[1][:-1], d[2], d[3])), "360 samples and labels"),
         (lambda s, d: (s, (with_nan(d[0]), *d[1:])), r"x has a value that is not finite .* in sample 7"),
-        (lambda s, d: (s, ([np.zeros((2, 2)), np.zeros((3, 3))], [0, 1], d[2], d[3])), "mixed sizes"),
+        (lambda s, d: (s, ([np.zeros((2, 2)), np.zeros((3, 3))], [0, 1], d[2], d[3])), "images of mixed sizes"),
+        (lambda s, d: (s, (d[0].astype(str), *d[1:])), r"^x holds text \(<U\d+\) and no plain numbers"),
+        (lambda s, d: (s, (*d[:2], d[2].astype("M8[s]"), d[3])), r"^x_test holds dates \(datetime64\[s\]\)"),
+        (lambda s, d: (s, (d[0].astype("m8[s]"), *d[1:])), r"^x holds times \(timedelta64\[s\]\).*numbers first\.$"),
+        (lambda s, d: (s, (pd.DataFrame(d[0]).assign(a="u"), *d[1:])), "^x holds objects of mixed sizes or types"),
         (lambda s, d: (s, (d[0], d[1], d[2][d[3] != 2], d[3][d[3] != 2])), "class 2 of task 2 is empty"),
         (lambda s, d: (s, (d[0], d[1], d[2][:, :5], d[3])), "must be of one kind"),
         (lambda s, d: (s, (d[0][:9], d[1][:9], d[2], d[3])), "but x has only 9"),

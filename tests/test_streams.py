@@ -1,6 +1,7 @@
 """Streams: what a seed promises."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,25 @@ def test_string_labels():
     stream = streams.split(["b", "a", "c", "a"], tasks=3, seed=0)
     assert stream.tasks == (("a",), ("b",), ("c",))
     assert stream.boundaries == (2, 3, 4)
+
+
+@pytest.mark.parametrize("labels", [["b", "a", "c", "a"], [2, 0, 1, 0], [True, False, False, True]])
+def test_labels_of_a_table_are_those_of_a_list(labels):
+    want = streams.split(labels, tasks=2, seed=0)
+    series = pd.Series(labels)
+    for y in (
+        series,
+        series.astype(object),
+        series.astype("category"),
+        np.array(labels, object),
+        pd.Categorical(labels),
+    ):
+        stream = streams.split(y, tasks=2, seed=0)
+        assert stream.indices.tolist() == want.indices.tolist()
+        assert stream.tasks == want.tasks
+        assert {type(label) for task in stream.tasks for label in task} == {type(labels[0])}
+    with pytest.raises(MnemonError, match="all of one type"):
+        streams.split(pd.Series([*labels, None], dtype=object), tasks=2, seed=0)
 
 
 @given(LABELS, st.integers(0, 10**6), st.integers(1, 3))

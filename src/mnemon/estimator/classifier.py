@@ -108,7 +108,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = None if fresh else self._model_or_none()
             # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
             face = copy.copy(self)
-            x = face._samples(X, model)
+            x = face._samples(X, model, learned=True)
             named = model is None and "feature_names_in_" in vars(face)
             names = rows.plain(face.feature_names_in_) if named else None
             found = values.labels(y)
@@ -197,21 +197,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {choice.method.lr}.")
         return choice
 
-    def _samples(self, X: Any, model: Model | None) -> Tensor:
+    def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
         X = values.on_host(values.drained(X))
         try:
-            if not values.is_frame(X) and not hasattr(X, "toarray"):
+            if values.is_frame(X):
+                values.check_columns(X)
+            elif not hasattr(X, "toarray"):
                 X = np.asarray(X)
                 values.check_kind(X)  # scikit-learn's own sentences hold the whole array
             if np.ndim(X) > 2:
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
+            if a.dtype.kind == "O":  # categories, which scikit-learn leaves as they are
+                a = a.astype(np.float64)
         except (ValueError, TypeError) as error:
             kind = WrongType if isinstance(error, TypeError) else MnemonError
             raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
         x = values.tensor(a)
+        if learned:
+            values.warn_of_lost_digits(a, getattr(self, "feature_names_in_", None))
         if model is None:
             return x
         shape, dtype, *_ = model.inputs
@@ -238,8 +244,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frozen, x = self._asked(X)
         found = values.labels(y)
         _check_lengths(x, found)
+        weights = None if sample_weight is None else values.weights(sample_weight, len(x))
         right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=weights))
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
         """What predicts, and the samples. Whoever learns meanwhile changes neither."""
@@ -317,7 +324,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with self._one_begins():
             model = self._model_or_none()
             names = rows.names(X) if model is None else model.names
-            self._take(model, rows.tensor(X, names, None if model is None else model.inputs), found, [], names)
+            x = rows.tensor(X, names, None if model is None else model.inputs, learned=True)
+            self._take(model, x, found, [], names)
 
     # --- on disk
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon.errors import Diverged, MnemonError
+from mnemon.estimator import threads
 from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.values import class_array
 from mnemon.learning.backbones import Backbone
@@ -107,7 +108,8 @@ class Model:
                 self.labels.add(classes)
                 index = torch.from_numpy(self.labels.add(y))
                 self.learner.grow(len(self.labels))
-                self._learn(x.to(self.device), index.to(self.device))
+                with threads.for_steps(self.learner):
+                    self._learn(x.to(self.device), index.to(self.device))
             except BaseException:  # an interrupt in the middle of a chunk, too
                 self.learner = self._learner(self.learner.net.backbone)
                 self.learner.restore(before, steps=steps, samples=self.n_seen)

@@ -47,7 +47,7 @@ def index(X: Any) -> Any:
     return getattr(X, "index", range(len(X))) if values.is_frame(X) else range(len(X))
 
 
-def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
+def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: bool = False) -> Tensor:
     """Samples [n, features] in the order of `names`. A model that learned from arrays calls its features 0, 1, …"""
     if names is None:
         assert inputs is not None, "a model without names was made from an array"
@@ -56,12 +56,16 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
         names = list(range(inputs.shape[0]))
     if values.is_frame(X):
         _check(list(X.columns), names)
+        values.check_columns(X)
         table = X[names].to_numpy()
     else:
         for x in X:
             if not isinstance(x, Mapping):
                 raise MnemonError(f"a sample is a dict of features, not {type(x).__name__}.")
             _check(list(x), names)
+            for name, value in x.items():
+                if values.is_date(value):
+                    values.refuse_dates(f"the feature {name!r}")
         table = [[x[name] for name in names] for x in X]
     try:
         a = np.asarray(table, np.float64)
@@ -69,7 +73,10 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None) -> Tensor:
         raise MnemonError(f"a feature is not a number: {error}.") from None
     if a.size == 0:
         raise MnemonError("there must be at least one sample with at least one feature.")
-    return values.tensor(a)
+    x = values.tensor(a)
+    if learned:
+        values.warn_of_lost_digits(a, names)
+    return x
 
 
 def _check(found: list[Any], names: list[Any]) -> None:

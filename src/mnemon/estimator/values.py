@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from datetime import date, time, timedelta
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -15,6 +17,8 @@ from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
 MOST_VALUES = 2**24  # numbers in one sample
+STEPS = 8  # of float32, which a feature must span to tell something
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # pandas' own are among them, NaT too
 
 
 def drained(values: Any) -> Any:
@@ -57,6 +61,27 @@ def check_kind(a: NDArray[Any]) -> None:
         )
     if a.dtype.kind == "c":
         raise MnemonError(f"Complex data not supported: X is {a.dtype} of shape {a.shape}.")
+    if _has_dates(a):
+        refuse_dates("X")
+
+
+def check_columns(frame: Any) -> None:
+    """Refuse a frame with a column of dates. NumPy would take them for whole numbers, and a missing one for −2⁶³."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "biuf" and _has_dates(np.asarray(frame[name])):
+            refuse_dates(f"the column {name!r} of X")
+
+
+def _has_dates(a: NDArray[Any]) -> bool:
+    return a.dtype.kind in "mM" or (a.dtype.kind == "O" and any(map(is_date, a.flat)))
+
+
+def is_date(cell: Any) -> bool:
+    return isinstance(cell, DATES)
+
+
+def refuse_dates(what: str) -> NoReturn:
+    raise MnemonError(f"{what} holds dates or times; turn them into numbers first, such as days since the first one.")
 
 
 def tensor(a: NDArray[Any]) -> Tensor:
@@ -71,7 +96,7 @@ def tensor(a: NDArray[Any]) -> Tensor:
     if a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
     if a.dtype == np.uint8 and a.ndim > 2:
-        x = torch.from_numpy(np.ascontiguousarray(a))
+        x = torch.from_numpy(np.require(a, requirements=["C", "W"]))  # PyTorch warns of what is for reading only
     else:
         with np.errstate(over="ignore"):
             x = torch.from_numpy(a.astype(np.float32))
@@ -91,6 +116,26 @@ def tensor(a: NDArray[Any]) -> Tensor:
             )
         return x.permute(0, 3, 1, 2).contiguous()
     return x
+
+
+def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
+    """Say it if a feature varies, but by less than float32 can hold beside its size: seconds since 1970, long ids.
+
+    No more than a word: over the whole stream the feature may vary enough.
+    """
+    if a.ndim != 2 or len(a) == 1 or a.dtype == np.float32:
+        return
+    most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
+    size, spread = np.maximum(abs(most), abs(least)), most - least
+    # What float64 itself rounds off is no variation: a constant that was computed in two ways.
+    lost = np.flatnonzero((spread > 1e-12 * size) & (spread < STEPS * np.finfo(np.float32).eps * size))
+    if len(lost):
+        which = f"feature {lost[0]}" if names is None else f"the feature {names[lost[0]]!r}"
+        warnings.warn(
+            f"{which} of X varies by less than float32 can hold beside its size (about 7 digits), so little or nothing is "
+            "learned from it: subtract a start first, such as its first value.",
+            stacklevel=5,  # the user's line, above partial_fit, _learn, _samples, or learn_many, _learn_rows, rows.tensor
+        )
 
 
 def labels(y: Any, what: str = "y") -> list[Label]:
@@ -133,6 +178,19 @@ def _label(label: Any, what: str) -> Label:
     if type(label) is int and not -(2**63) <= label < 2**63:
         raise MnemonError(f"the label {label} does not fit into 64 bits.")
     return label  # type: ignore[no-any-return]
+
+
+def weights(given: Any, n: int) -> NDArray[np.float64]:
+    """One weight a sample, of which an average can be taken."""
+    try:
+        w = np.asarray(on_host(drained(given)), np.float64)
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"sample_weight must hold numbers: {error}.") from None
+    if w.shape != (n,):
+        raise MnemonError(f"sample_weight must hold one number a sample: {n}, not an array of shape {w.shape}.")
+    if not np.isfinite(w).all() or (w < 0).any() or not w.any():
+        raise MnemonError("sample_weight must hold finite numbers from 0 on, and not zeros alone.")
+    return w
 
 
 def in_order(found: Sequence[Label]) -> list[Label]:

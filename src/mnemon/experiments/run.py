@@ -138,11 +138,7 @@ def array_task(
 
 def samples(array: ArrayLike, what: str) -> Tensor:
     """The caller's samples as uint8 or float32; ragged, empty and not finite ones are refused."""
-    try:
-        a = array if isinstance(array, Tensor) else np.asarray(array)
-        x = torch.as_tensor(a)
-    except (ValueError, TypeError) as error:
-        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
+    x = array if isinstance(array, Tensor) else _tensor(array, what)
     if x.ndim < 2 or len(x) == 0 or x.numel() == 0:
         raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {tuple(x.shape)}.")
     if x.ndim == 4 and x.shape[1] > 4 and x.shape[3] in (1, 3, 4):
@@ -159,6 +155,20 @@ def samples(array: ArrayLike, what: str) -> Tensor:
     if bad.any():
         raise MnemonError(f"{what} has a value that is not finite (NaN or infinite) in sample {int(bad.nonzero()[0])}.")
     return x
+
+
+def _tensor(array: ArrayLike, what: str) -> Tensor:
+    try:
+        a = np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
+    if a.dtype.kind not in "biufc":
+        kind = {"O": "objects of mixed sizes or types", "M": "dates", "m": "times"}.get(a.dtype.kind, "text")
+        raise MnemonError(f"{what} holds {kind} ({a.dtype}) and no plain numbers; turn them into numbers first.")
+    try:
+        return torch.as_tensor(np.require(a, requirements=["C", "W"]))  # a frame lends what must not be written to
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"{what} cannot be taken: {error}") from None
 
 
 def _checksum(*arrays: Tensor | NDArray[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 
@@ -113,10 +114,27 @@ def _made(maker: Callable[[], nn.Module]) -> nn.Module:
     """What a function of the user's makes. Whatever is given may come here, and the function may return anything."""
     if not callable(maker):
         raise MnemonError(f"a backbone is a name, an nn.Module or a function that makes one, not {maker!r}.")
+    if not _needs_nothing(maker):
+        name = getattr(maker, "__name__", repr(maker))
+        raise MnemonError(
+            f"a function given as backbone is called without arguments, and {name} needs some: give an nn.Module, or a "
+            "function without arguments that makes one."
+        )
     made = maker()
     if not isinstance(made, nn.Module):
         raise MnemonError(f"a function given as backbone must return an nn.Module, and this one returned {made!r}.")
     return made
+
+
+def _needs_nothing(maker: Callable[[], nn.Module]) -> bool:
+    """Whether it can be called without arguments. Asked beforehand: a TypeError of the function's own is not ours to tell."""
+    try:
+        inspect.signature(maker).bind()
+    except TypeError:
+        return False
+    except ValueError:  # a few functions written in C do not say
+        return True
+    return True
 
 
 def feature_size(backbone: nn.Module, shape: tuple[int, ...]) -> int:

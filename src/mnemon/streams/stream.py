@@ -46,6 +46,9 @@ def check_labels(labels: ArrayLike) -> NDArray[Any]:
     y = np.asarray(labels)
     if y.ndim != 1 or len(y) == 0:
         raise MnemonError(f"labels must be a non-empty list, one label a sample, not an array of shape {y.shape}.")
+    kinds = {type(label) for label in y} if y.dtype.kind == "O" else set()
+    if len(kinds) == 1 and kinds <= {str, int, bool}:  # as pandas keeps text
+        y = np.array(y.tolist())
     if y.dtype.kind not in "biuU":
         raise MnemonError(f"labels must be all of one type, int, bool or str, not {y.dtype}.")
     return y
