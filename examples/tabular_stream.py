@@ -8,9 +8,8 @@ import mnemon
 
 
 def main():
-    torch.set_num_threads(
-        1
-    )  # a single sample is too little work to share: on a busy machine threads wait for each other
+    # A single sample is too little work to share: on a busy machine threads would wait for each other.
+    torch.set_num_threads(1)
     table = load_wine()
     clf = mnemon.OnlineClassifier()
     right = asked = 0

@@ -30,7 +30,7 @@ from mnemon.learning.build import Choice, choose
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
-from mnemon.learning.methods import method as method_named
+from mnemon.learning.methods import given as method_given
 
 FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
@@ -175,7 +175,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not isinstance(named, str | None):
                 raise MnemonError(f"{name} must be a name or None, not {named!r}.")
         given = {"batch_size": self.batch_size, "lr": self.lr, "gamma": self.gamma}
-        kind = _method(self.method)
+        kind = method_given(self.method)
         of_memory = {"memory_size": self.memory_size, "replay_size": self.replay_size}
         if kind.replays:
             given |= of_memory
@@ -346,7 +346,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """What `save` wrote; learning goes on as if it had never stopped. A network or method of one's own is given again."""
         if method is not None:
-            _method(method)
+            method_given(method)
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         try:
@@ -401,15 +401,6 @@ def _check_lengths(x: Tensor, y: list[Label]) -> None:
 
 def _same(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and isinstance(a, str | int | float | torch.device) and a == b)
-
-
-def _method(given: Any) -> type[Method]:
-    """The method of a name, or the one given."""
-    if isinstance(given, str):
-        return method_named(given)
-    if not (isinstance(given, type) and issubclass(given, Method)):
-        raise MnemonError(f"method must be a name or a Method class, not {given!r}.")
-    return given
 
 
 def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:

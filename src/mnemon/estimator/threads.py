@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from threadpoolctl import ThreadpoolController  # scikit-learn brings it
+from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from mnemon.estimator.online import OnlineLearner
