@@ -8,8 +8,7 @@ import mnemon
 
 
 def main():
-    # A single sample is too little work to share: on a busy machine threads would wait for each other.
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a single sample is too little to share: on a busy machine threads wait for each other
     table = load_wine()
     clf = mnemon.OnlineClassifier()
     right = asked = 0
