@@ -227,24 +227,26 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path):
 
 
 def test_the_command_stops_with_a_sentence_and_goes_on(tmp_path):
-    photos, out = make(tmp_path / "a", each=300), tmp_path / "model"
-    for _ in range(20):
+    photos, out = tmp_path / "a", tmp_path / "model"
+    for each in (300, 600, 1200, 2400, 4800):  # if it is done before we come to look, it gets more to do
+        count = 3 * each
+        make(photos, each=each)
         with started(command(photos, out), stderr=subprocess.PIPE) as process:
-            # It saves after each of its 21 chunks: with fewer than 20 saved it is not yet at the last.
-            if stand(process.pid, lambda: 0 < checkpoint.newest(out) < 20):
+            # A save after each chunk: 16 for the first 410 images, then one for 100. So this is before the last chunk.
+            if stand(process.pid, lambda last=count // 100 + 10: 0 < checkpoint.newest(out) < last):
                 with pytest.raises(MnemonError, match="another process is fitting"):
                     fit(photos, out)
                 process.send_signal(signal.SIGTERM)
                 resume([process.pid])
                 _, errors = process.communicate(timeout=PATIENCE)
                 break
-        assert process.returncode == 0  # it was done before it could be caught: once more
+        assert process.returncode == 0
         shutil.rmtree(out)
     assert process.returncode == 143
     assert f"everything is saved, and the same command goes on: mnemon fit {photos} --out {out}" in errors
     before = OnlineClassifier.load(out).n_seen_
     done = fit(photos, out)
-    assert (done.known, done.learned, done.samples) == (before, 900 - before, 900)
+    assert (done.known, done.learned, done.samples) == (before, count - before, count)
 
 
 def test_what_python_learned_in_between_is_kept_and_so_is_the_journal(tmp_path):
