@@ -17,7 +17,10 @@ KINDS = (signal.SIGINT, signal.SIGTERM)
 
 @pytest.fixture(autouse=True)
 def handlers():
+    """A shell has its background commands ignore SIGINT: the tests may be one."""
     before = [signal.getsignal(number) for number in KINDS]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     for number, handler in zip(KINDS, before, strict=True):
         signal.signal(number, handler)
