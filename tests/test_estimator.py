@@ -468,7 +468,13 @@ def test_a_feature_that_float32_makes_constant_is_spoken_of():
     x, y = np.stack([rng.normal(size=60), 1.7e9 + b], 1), b > 15
     frame = pd.DataFrame(x, columns=["a", "when"])
     what = r"of X varies by less than float32 can hold .*subtract a start first"
-    for given, which in [(x, "feature 1"), (x.astype(np.int64), "feature 1"), (frame, "the feature 'when'")]:
+    ids = np.column_stack([x[:, 0], 10**15 + np.arange(60)])
+    for given, which in [
+        (x, "feature 1"),
+        (x.astype(np.int64), "feature 1"),
+        (ids, "feature 1"),
+        (frame, "the feature 'when'"),
+    ]:
         clf = OnlineClassifier()
         with pytest.warns(UserWarning, match=f"^{which} {what}") as said:
             clf.partial_fit(given, y)

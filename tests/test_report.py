@@ -13,10 +13,14 @@ import pytest
 
 import mnemon.report
 from mnemon.errors import MnemonError
+from mnemon.experiments.spec import Spec
 from mnemon.metrics import confidence_interval
 from mnemon.report import facts, groups, names
 from mnemon.report.commands import commands
+from mnemon.report.exhibits import drawn_groups
 from mnemon.report.finding import headline
+from mnemon.report.page import _front
+from mnemon.report.pairs import difference
 
 
 def make(
@@ -223,6 +227,54 @@ def test_the_headline_compares_what_was_run_on_the_same_stream_and_is_not_chosen
     put(tmp_path, [r for r in cell if r["method"] == "hybrid"] + shuffled)  # nothing that could be compared
     (section,) = groups.read(tmp_path)
     assert "ER" not in headline(section)
+
+
+def usual(method, loss, seed, **more):
+    """A run at the settings `mnemon run` takes by itself."""
+    options = Spec(method, "split-digits", loss=loss).choice().options()
+    return make(method, seed=seed, loss=loss, **more) | {"options": options}
+
+
+def test_the_settings_of_a_method_itself_speak_for_it(tmp_path):
+    """In the headline, the figures, the rows in front and the table: not the luckiest of many, on as many seeds."""
+    cell = [usual("er", "ce", s, level=60) for s in range(3)]
+    lucky = [make("er", seed=s, level=70 + n, lr=0.01 * n + 0.001) for n in range(1, 61) for s in range(3)]
+    own_network = [usual("er", "ce", s, level=99) | {"own": ["network"]} for s in range(3)]
+    for record in own_network:
+        record["protocol"] = record["protocol"] | {"backbone": "Mine"}
+    put(tmp_path, cell + lucky + own_network + [usual("hybrid", "hybrid", s, level=80) for s in range(3)])
+    (section,) = groups.read(tmp_path)
+    (meant,) = (g for g in section.groups if g.way[0] == "er" and g.accuracy < 55)
+    assert "ER with a softmax classifier (lr 0.2," in headline(section)
+    assert [g for g in drawn_groups(section.groups) if g.way[0] == "er"] == [meant]
+    assert id(meant) in _front(section.groups)
+    rows = lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er"))
+    (hybrid,) = (row for row in rows if row[0] == "hybrid + NCM")
+    assert hybrid[3] == "+20.00 ± 0.00"
+    (mine,) = (row for row in rows if "backbone Mine" in row[0])
+    assert mine[3] == ""  # nothing else was run with that network
+
+
+def test_only_what_saw_the_same_stream_is_paired(tmp_path):
+    """The same data and class order are not enough: where tasks end, and a stream of one's own, tell too."""
+    er, hybrid = ([make(method, seed=s) for s in range(3)] for method in ("er", "hybrid"))
+    for changed, same in (({}, True), ({"boundaries": [1, 2, 3, 4, 5]}, False)):
+        put(tmp_path, er + [r | {"protocol": r["protocol"] | changed} for r in hybrid])
+        (section,) = groups.read(tmp_path)
+        assert (difference(*section.groups) is not None) is same
+    put(tmp_path, er + [r | {"data": r["data"] | {"stream": "another"}} for r in hybrid])
+    (section,) = groups.read(tmp_path)
+    assert difference(*section.groups) is None
+
+
+@pytest.mark.parametrize(
+    ("seeds", "sentence"),
+    [((2, 3, 4), "They share one seed only, a hint"), ((3, 4, 5), "They share no seed"), ((1, 2), "paired runs")],
+)
+def test_the_headline_says_how_many_seeds_are_shared(tmp_path, seeds, sentence):
+    put(tmp_path, [make("er", seed=s) for s in range(3)] + [make("hybrid", seed=s) for s in seeds])
+    (section,) = groups.read(tmp_path)
+    assert sentence in headline(section)
 
 
 def test_one_run_has_no_interval(tmp_path):
@@ -447,7 +499,24 @@ def test_runs_from_arrays_have_no_command(tmp_path):
     record["data"]["name"] = "arrays"
     text, _ = page(put(tmp_path, [record]))
     assert "mnemon run --" not in text
-    assert "with mnemon.run and a stream object" in text
+    assert "These runs were made with mnemon.run, from arrays" in text
+
+
+def test_runs_with_code_of_ones_own_have_no_command(tmp_path):
+    """No command knows it, and plain ER would be another run."""
+    put(tmp_path, [make("er"), make("er", lr=0.3) | {"own": ["network"]}, make("mine") | {"own": ["method"]}])
+    (section,) = groups.read(tmp_path)
+    assert len(commands(section)) == 1
+    assert "--method er" in commands(section)[0]
+
+
+def test_streams_of_ones_own_that_differ_in_tasks_are_not_averaged(tmp_path):
+    found = [make("er", "split", seed=s, tasks=tasks) for s, tasks in ((0, 2), (1, 2), (1, 5))]
+    for record in found:
+        record["data"]["name"] = "arrays"
+    put(tmp_path, found)
+    (section,) = groups.read(tmp_path)
+    assert sorted(len(group.records) for group in section.groups) == [1, 2]
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path):
@@ -548,6 +617,27 @@ def test_the_table_has_every_group_and_its_difference_seed_by_seed(tmp_path):
     assert text.isascii()
     assert "hybrid + NCM & " in text
     assert "against" not in text.lower()
+
+
+def test_a_table_is_set_against_the_method_with_its_own_loss(tmp_path):
+    """And where it is not clear which is meant, against none."""
+    found = [make("er", seed=s, level=70, classifier="ncm") for s in range(2)]
+    found += [make("er", seed=s, level=90, loss="ms", classifier="ncm") for s in range(2)]
+    found += [make("mine", seed=s, level=80, classifier=c) for c in ("softmax", "ncm") for s in range(2)]
+    put(tmp_path, found)
+    for name in ("er+ncm", "er"):  # ER's own classifier was not run, so the one that was
+        table = {row[0]: row for row in lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", name))}
+        assert table["ER (MS loss) + NCM"][3] == "+20.00 ± 0.00"
+        assert table["ER + NCM"][3] == ""
+    with open(mnemon.report.write_table(tmp_path, tmp_path / "t.csv", "er"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["against_name"] for row in rows} == {"", "ER + NCM"}
+    assert {float(row["seconds"]) for row in rows} == {2.0}
+    with pytest.raises(
+        MnemonError, match=r"mine does not say which .*: mine\+ncm \(loss ce\), mine\+softmax \(loss ce\)"
+    ):
+        mnemon.report.write_table(tmp_path, tmp_path / "t.md", "mine")
+    assert "against mine+ncm" in mnemon.report.write_table(tmp_path, tmp_path / "t.md", "mine+ncm").read_text()
 
 
 def test_a_table_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path):

@@ -1,6 +1,7 @@
 """One run: what `mnemon.run` returns, and what it refuses."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -335,12 +336,31 @@ def test_what_is_run_on_a_stream_of_ones_own_is_kept_too(tmp_path):
     assert len(records.read(tmp_path / "own")) == 2
 
 
+def test_what_no_command_could_make_says_so(tmp_path):
+    own = mnemon.run("er", "split-digits", backbone=torch.nn.Flatten(), out=tmp_path)
+    assert own["own"] == ["network"]
+    assert "own" not in mnemon.run("er", "split-digits", backbone="mlp")
+    with pytest.raises(MnemonError, match="out must name a folder, not 3"):
+        mnemon.run("er", "split-digits", out=3)
+
+
+@dataclass(frozen=True)
+class Odd(Method):
+    name = "odd"
+    rule: object = print
+
+
+def test_an_option_that_no_record_can_hold_is_refused():
+    with pytest.raises(MnemonError, match="an option of odd cannot be written down"):
+        mnemon.run(Odd, "split-digits")
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         (7, "method must be a name or a Method class, not 7"),
-        (type("Nameless", (Method,), {}), "Nameless needs a `name` of letters"),
-        (type("Up", (Method,), {"name": "../up"}), "Up needs a `name` of letters"),
+        (type("Nameless", (Method,), {}), "Nameless needs a `name` of up to 60 letters"),
+        (type("Up", (Method,), {"name": "../up"}), "Up needs a `name` of up to 60 letters"),
         (type("Mine", (Method,), {"name": "mir"}), "Mine is called 'mir' as one of mnemon's methods is"),
     ],
 )

@@ -128,7 +128,9 @@ def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
     most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
     size, spread = np.maximum(abs(most), abs(least)), most - least
     # What float64 itself rounds off is no variation: a constant that was computed in two ways.
-    lost = np.flatnonzero((spread > 1e-12 * size) & (spread < STEPS * np.finfo(np.float32).eps * size))
+    lost = np.flatnonzero(
+        (spread > 16 * np.finfo(np.float64).eps * size) & (spread < STEPS * np.finfo(np.float32).eps * size)
+    )
     if len(lost):
         which = f"feature {lost[0]}" if names is None else f"the feature {names[lost[0]]!r}"
         warnings.warn(

@@ -30,7 +30,7 @@ _parsed: dict[Path, tuple[bytes, list[Record]]] = {}
 def precision(record: Record) -> dict[str, str]:
     """{"precision": …} where a GPU did not compute as it does by default (TF32), else nothing."""
     name = record.get("precision", "tf32")
-    return {} if name == "tf32" or record["device"] == "cpu" else {"precision": name}
+    return {} if name == "tf32" or record.get("device", "cpu") == "cpu" else {"precision": name}
 
 
 def computed(record: Record) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def array_task(
         tested=stream.tasks,
         inputs=pixels,
         backbone="auto",
-        data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test)},
+        data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test), "stream": _checksum(stream.indices)},
     )
 
 

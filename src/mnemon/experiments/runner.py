@@ -52,7 +52,7 @@ def run(
     order: str = "natural",
     backbone: Backbone | None = None,
     device: str = "auto",
-    out: Path | str | None = None,
+    out: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Record:
     """Run a method on a stream and return its record.
@@ -67,6 +67,8 @@ def run(
     it is the same, and the report takes the latest.
     """
     seed = operator.index(seed)  # NumPy's integers too
+    if not isinstance(out, str | os.PathLike | None):
+        raise MnemonError(f"out must name a folder, not {out!r}.")
     where = choose_device(device)
     kind = method_given(method)
     name = _name(kind)
@@ -92,9 +94,11 @@ def run(
         task = replace(task, backbone=backbone)
     engine, folder = Engine(where), None if out is None else Path(out)
     key = spec.key(choice, task.name, task.data["checksum"], engine.identity())
+    given = {"method": methods().get(name) is not kind, "stream": data is not None, "network": backbone is not named}
+    own = [what for what, is_own in given.items() if is_own]
     if folder is not None:
         _make_folder(folder)
-        if methods().get(name) is not kind or isinstance(stream, streams.Stream) or backbone is not named:
+        if own:
             key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
         for record in records.read(folder):
             if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
@@ -104,6 +108,8 @@ def run(
         while not going.finished:
             going.advance()
         made = make_records(going, spec, engine, key)
+    if own:
+        made = [record | {"own": own} for record in made]
     if folder is not None:
         write(folder, going, made)
     return made[0]
@@ -112,8 +118,10 @@ def run(
 def _name(method: type[Method]) -> str:
     """A method's name, which tells it from all others in the records and begins the names of files."""
     name = getattr(method, "name", None)
-    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name)):
-        raise MnemonError(f"{method.__name__} needs a `name` of letters, digits and - + _ . signs, not {name!r}.")
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}", name)):
+        raise MnemonError(
+            f"{method.__name__} needs a `name` of up to 60 letters, digits and - + _ . signs, not {name!r}."
+        )
     if methods().get(name, method) is not method:
         raise MnemonError(
             f"{method.__name__} is called {name!r} as one of mnemon's methods is: give it a `name` of its own."

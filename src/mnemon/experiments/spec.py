@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mnemon import draws
-from mnemon.errors import unknown
+from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import protocol
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
@@ -67,5 +67,10 @@ class Spec:
         }
         if self.backbone is not None:
             identity["backbone"] = self.backbone
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        try:
+            digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        except TypeError as error:  # of a method of one's own
+            raise MnemonError(
+                f"an option of {self.method} cannot be written down ({error}); use numbers and text."
+            ) from None
         return f"{self.method}-{stream}-s{self.seed}-{digest[:10]}"

@@ -68,8 +68,13 @@ def latex(table: Table, command: str) -> str:
 
 def _tabular(part: Part) -> str:
     long = [place for place in range(len(part.columns)) if any(len(row[place]) > SENTENCE for row in part.rows)]
+    width = max(0.3, 0.9 - 0.13 * (len(part.columns) - len(long)))  # what the others leave, more or less
     shape = "".join(
-        f"p{{{0.8 / len(long):.2f}\\linewidth}}" if place in long else "r" if column.name in ("paper", "ours") else "l"
+        f"p{{{width / len(long):.2f}\\linewidth}}"
+        if place in long
+        else "r"
+        if column.name in ("paper", "ours")
+        else "l"
         for place, column in enumerate(part.columns)
     )
     lines = [f"\\begin{{tabular}}{{{shape}}}", "\\toprule"]

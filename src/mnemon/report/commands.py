@@ -17,8 +17,8 @@ def commands(section: Section) -> list[str]:
     trainings: dict[str, list[Group]] = {}
     for group in section.groups:
         first = group.first
-        if first.get("data", {}).get("name") == "arrays":
-            continue  # made from arrays in memory, which no command knows
+        if first.get("own") or first.get("data", {}).get("name") == "arrays":
+            continue  # made with what no command knows: arrays, a network or a method in memory
         network = first.get("backbone"), first["protocol"].get("backbone")
         same = [
             first["method"],

@@ -24,7 +24,8 @@ def headline(section: Section) -> str:
         return sentence + " They share no seed, so no run can be set against another."
     (mean, half), pairs = compared
     if half is None:
-        return sentence + " One run each is a hint, not a finding: more seeds give an interval."
+        alone = "They share one seed only," if max(len(hero.records), len(other.records)) > 1 else "One run each is"
+        return sentence + f" {alone} a hint, not a finding: more seeds give an interval."
     if abs(mean) <= half:
         return sentence + f" Over {pairs} paired runs the two cannot be told apart."
     better = "ahead" if mean > 0 else "behind"

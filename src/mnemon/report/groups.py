@@ -197,6 +197,8 @@ def _facts(record: Record) -> dict[str, Any]:
     facts = dict(record["options"])
     facts |= {name: record["protocol"][name] for name in PROTOCOL if name in record["protocol"]}
     facts |= {"order": record.get("order", "natural"), "data": record.get("data", {}).get("checksum", "")[:8]}
+    if record["data"].get("name") == "arrays":  # the name of a stream object says no more than its kind
+        facts |= {"tasks": len(record["protocol"].get("tasks", ())), "samples": record["protocol"].get("samples")}
     return facts | records.precision(record)
 
 

@@ -140,7 +140,10 @@ def _protocol(section: Section) -> str:
         lines = escape("\n".join([*made, "mnemon report out/runs"]))
         again = f"<details><summary>Make these runs again</summary><pre><code>{lines}</code></pre></details>"
     else:
-        again = '<p class="note">These runs were made from arrays in memory, with mnemon.run and a stream object.</p>'
+        again = (
+            '<p class="note">These runs were made with mnemon.run, from arrays, a network or a method of one’s own, which '
+            "no command knows.</p>"
+        )
     return f"""<dl>{terms}</dl>
 <details><summary>Hyper-parameters</summary><dl>{settings}</dl></details>
 {again}"""

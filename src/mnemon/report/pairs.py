@@ -31,13 +31,14 @@ def same_stream(a: Group, b: Group) -> bool:
 def _stream(record: Record) -> tuple[Any, ...]:
     stream = record["protocol"]
     known = [stream.get(part) for part in ("kind", "tasks", "boundaries", "class_counts")]
-    return record["data"].get("checksum"), record.get("order", "natural"), known
+    return record["data"].get("checksum"), record.get("order", "natural"), record["data"].get("stream"), known
 
 
 def comparable(a: Group, b: Group) -> bool:
-    """On the same stream, and with as large a memory, where both have one."""
+    """On the same stream, with the same network, and with as large a memory, where both have one."""
     sizes = {size for group in (a, b) if (size := group.first.get("memory_size"))}
-    return same_stream(a, b) and len(sizes) <= 1
+    networks = {group.first["protocol"].get("backbone") for group in (a, b)}
+    return same_stream(a, b) and len(sizes) <= 1 and len(networks) == 1
 
 
 def by_way(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[Group]]:
@@ -59,7 +60,7 @@ def standing(groups: Sequence[Group], beside: Group | None = None) -> Group | No
 def is_usual(record: Record) -> bool:
     """Whether the run was made as `mnemon run` makes it when nothing is said."""
     _, options = defaults(record)
-    natural = record.get("order", "natural") == "natural" and not record.get("backbone")
+    natural = record.get("order", "natural") == "natural" and not record.get("backbone") and not record.get("own")
     return options == record["options"] and natural and not records.precision(record)
 
 

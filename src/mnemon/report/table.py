@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
-from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.paper import render
 from mnemon.paper.tables import Column, Part, Table
 from mnemon.report import names
@@ -39,14 +38,21 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
 
 def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     """Of each section the groups that the others are set against, with whatever settings."""
+    ways = {group.way for section in sections for group in section.groups}
     method, _, classifier = against.rpartition("+")
-    if classifier not in CLASSIFIERS:  # no +, or one of the method's name: der++
-        method, classifier = against, (own(against) or ("", ""))[1]
-    found = [[g for g in section.groups if g.way[0] == method and classifier in ("", g.way[2])] for section in sections]
-    if not any(found):
-        there = {name for s in sections for g in s.groups for name in (g.way[0], f"{g.way[0]}+{g.way[2]}")}
-        raise unknown("method to compare with", against, there)
-    return found
+    if any(way[0] == against for way in ways):  # the + of der++ is its own
+        method, classifier = against, ""
+    its_loss, its_classifier = own(method) or ("", "")
+    meant = [way for way in ways if way[0] == method and classifier in ("", way[2])]
+    if not classifier:  # the method as its authors have it, where that was run
+        meant = [way for way in meant if way[2] == its_classifier] or meant
+    meant = [way for way in meant if way[1] == its_loss] or meant
+    if not meant:
+        raise unknown("method to compare with", against, {f"{way[0]}+{way[2]}" for way in ways})
+    if len(meant) > 1:
+        which = ", ".join(sorted(f"{m}+{c} (loss {loss})" for m, loss, c in meant))
+        raise MnemonError(f"{against} does not say which to compare with: {which}.")
+    return [[group for group in section.groups if group.way == meant[0]] for section in sections]
 
 
 def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate, int] | None:
@@ -122,7 +128,7 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
         heads += [metric, f"{metric}_half"]
     heads += ["seconds"]
     if rivals:
-        heads += ["against", "against_options", "difference", "difference_half", "pairs"]
+        heads += ["against", "against_name", "against_options", "difference", "difference_half", "pairs"]
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(heads)
@@ -136,7 +142,9 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
             line.append(round(sum(sum(r["seconds"].values()) for r in group.records) / len(group.records), 3))
             if rivals:
                 found = _compared(group, rivals[number])
-                line += [against, _options(found[0]), *_numbers(found[1]), found[2]] if found else [""] * 5
+                line += (
+                    [against, found[0].name, _options(found[0]), *_numbers(found[1]), found[2]] if found else [""] * 6
+                )
             lines.writerow(line)
     return out.getvalue()
 
