@@ -39,6 +39,12 @@ def computed(record: Record) -> dict[str, Any]:
     return {"device": record["device"], **precision(record), **exact}
 
 
+def mean_seconds(runs: Iterable[Record]) -> float | None:
+    """Of training and testing, over the runs that say; None where none does."""
+    found = [sum(run["seconds"].values()) for run in runs if run.get("seconds")]
+    return sum(found) / len(found) if found else None
+
+
 def read(folder: Path) -> list[Record]:
     """All records of a folder, in the order they were finished; [] if there are none."""
     path = Path(folder) / NAME

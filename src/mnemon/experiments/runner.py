@@ -98,8 +98,9 @@ def run(
     own = [what for what, is_own in given.items() if is_own]
     if folder is not None:
         _make_folder(folder)
-        if own:
-            key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
+    if own:
+        key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
+    elif folder is not None:
         for record in records.read(folder):
             if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
                 return record

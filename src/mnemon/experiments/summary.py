@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mnemon.experiments.metrics import confidence_interval
-from mnemon.experiments.records import Record, precision
+from mnemon.experiments.records import Record, mean_seconds, precision
 
 
 class Summary(NamedTuple):
@@ -35,7 +35,7 @@ def summarise(records: Sequence[Record]) -> list[Summary]:
             runs=len(group),
             accuracy=interval([r["average_accuracy"] for r in group]),
             forgetting=interval([r["average_forgetting"] for r in group]),
-            seconds=sum(sum(r["seconds"].values()) for r in group) / len(group),
+            seconds=mean_seconds(group) or 0.0,
         )
         for group in groups.values()
     ]

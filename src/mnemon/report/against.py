@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from mnemon.experiments import records
 from mnemon.paper import cells, claims, tables
 from mnemon.paper.cells import Cell, Library, Sample
 from mnemon.paper.evidence import Source
@@ -98,9 +99,9 @@ def _row(entry: Entry, forgetting: bool) -> str:
     if forgetting:
         cells_ += _numbers(*entry.lost) if entry.lost else ['<td class="theirs"></td>', "<td></td>", "<td></td>"]
     every = found.records.values()
-    seconds = [sum(r["seconds"].values()) for r in every if r.get("seconds")]
+    seconds = records.mean_seconds(every)
     devices = " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every))
-    mean = names.seconds(sum(seconds) / len(seconds)) if seconds else "–"
+    mean = "–" if seconds is None else names.seconds(seconds)
     cells_ += [f"<td>{len(found.values)}</td>", f"<td>{mean}</td>", f"<td>{escape(devices)}</td>"]
     opening = '<tr class="bound">' if row.method in names.UPPER_BOUNDS else "<tr>"
     return opening + "".join(cells_) + "</tr>"

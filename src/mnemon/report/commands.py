@@ -8,8 +8,7 @@ from typing import Any
 
 from mnemon.experiments import records
 from mnemon.report import names
-from mnemon.report.groups import Group, Section, own_loss
-from mnemon.report.pairs import defaults
+from mnemon.report.groups import Group, Section, defaults, own_loss
 
 
 def commands(section: Section) -> list[str]:

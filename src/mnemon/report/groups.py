@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -87,6 +88,13 @@ class Group:
     def estimate(self, metric: str) -> Estimate | None:
         found = self.values(metric)
         return None if found is None else estimate(found)
+
+    @cached_property
+    def usual(self) -> bool:
+        """Whether it was run as `mnemon run` does when nothing is said."""
+        first = self.first
+        natural = first.get("order", "natural") == "natural" and not first.get("backbone") and not first.get("own")
+        return natural and defaults(first)[1] == first["options"] and not records.precision(first)
 
     @property
     def matrices(self) -> NDArray[np.float64]:
@@ -186,6 +194,17 @@ def own(method: str) -> tuple[str, str] | None:
 
 def own_loss(method: str) -> str | None:
     return known[0] if (known := own(method)) else None
+
+
+def defaults(record: Record) -> tuple[str, dict[str, Any]]:
+    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
+    from mnemon.experiments.spec import Spec
+
+    try:
+        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
+    except MnemonError:
+        return "", {}
+    return choice.classifiers[0].name, choice.options()
 
 
 def _way(record: Record) -> tuple[str, str, str]:

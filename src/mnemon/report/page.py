@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError
+from mnemon.experiments import records
 from mnemon.paper import evidence, numbers
 from mnemon.report import facts, names
 from mnemon.report.against import against
@@ -251,8 +252,8 @@ def _value(value: Estimate | None) -> str:
 
 
 def _seconds(group: Group) -> str:
-    found = [sum(r["seconds"].values()) for r in group.records if r.get("seconds")]
-    return names.seconds(sum(found) / len(found)) if found else "–"
+    mean = records.mean_seconds(group.records)
+    return "–" if mean is None else names.seconds(mean)
 
 
 def _reported(section: Section, group: Group) -> numbers.Reported | None:

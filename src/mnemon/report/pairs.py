@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mnemon.errors import MnemonError
-from mnemon.experiments import records
 from mnemon.experiments.records import Record
 from mnemon.report.groups import Estimate, Group, estimate
 
@@ -54,22 +52,4 @@ def standing(groups: Sequence[Group], beside: Group | None = None) -> Group | No
     itself, else the one with the most runs. Results decide only between settings alike in that, as after a search: a cell
     of fifteen runs is not displaced by five lucky ones."""
     fit = [group for group in groups if beside is None or comparable(group, beside)]
-    return max(fit, key=lambda group: (is_usual(group.first), len(group.records), group.accuracy), default=None)
-
-
-def is_usual(record: Record) -> bool:
-    """Whether the run was made as `mnemon run` makes it when nothing is said."""
-    _, options = defaults(record)
-    natural = record.get("order", "natural") == "natural" and not record.get("backbone") and not record.get("own")
-    return options == record["options"] and natural and not records.precision(record)
-
-
-def defaults(record: Record) -> tuple[str, dict[str, Any]]:
-    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
-    from mnemon.experiments.spec import Spec
-
-    try:
-        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
-    except MnemonError:
-        return "", {}
-    return choice.classifiers[0].name, choice.options()
+    return max(fit, key=lambda group: (group.usual, len(group.records), group.accuracy), default=None)

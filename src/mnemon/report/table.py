@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
+from mnemon.experiments import records
 from mnemon.paper import render
 from mnemon.paper.tables import Column, Part, Table
 from mnemon.report import names
@@ -139,7 +140,8 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
             line += [first.get("memory_size"), _options(group), len(group.records), names.ranges(group.seeds, "-")]
             for metric in METRICS:
                 line += _numbers(group.estimate(metric))
-            line.append(round(sum(sum(r["seconds"].values()) for r in group.records) / len(group.records), 3))
+            seconds = records.mean_seconds(group.records)
+            line.append("" if seconds is None else round(seconds, 3))
             if rivals:
                 found = _compared(group, rivals[number])
                 line += (
