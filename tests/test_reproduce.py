@@ -19,7 +19,9 @@ from mnemon import cli, data, report
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
+from mnemon.metrics import confidence_interval
 from mnemon.paper import (
     cells,
     claims,
@@ -640,3 +642,36 @@ def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path
     put(tmp_path, [record for cell in kept for record in library.of_cell(cell).records.values()])
     table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
     assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")
+
+
+# --- differences that the text states, seed by seed
+
+TWO_PASSES = ({"options": {"forward": "separate"}}, {})
+HIGHEST_RATE = tuple({"split": "valid", "options": {"lr": lr}} for lr in (0.2, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("pair", "method", "stream", "metric", "said"),
+    [
+        (TWO_PASSES, "hybrid", "split-cifar10", "average_forgetting", "−6.2 ± 3.5"),
+        (TWO_PASSES, "hybrid", "split-cifar100-20", "average_forgetting", "+1.3 ± 2.8"),
+        (TWO_PASSES, "er", "split-cifar10", "average_forgetting", "−1.5 ± 5.6"),
+        (HIGHEST_RATE, "mir", "split-cifar10", "average_forgetting", "+2.9 ± 10.3"),
+        (HIGHEST_RATE, "mir", "split-cifar100-10", "average_forgetting", "−4.2 ± 6.2"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar10", "average_forgetting", "−3.5 ± 5.4"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "average_forgetting", "−7.2 ± 6.7"),
+        (HIGHEST_RATE, "mir", "split-cifar10", "learning_accuracy", "3.9 ± 3.9"),  # "less well by …"
+        (HIGHEST_RATE, "mir", "split-cifar100-10", "learning_accuracy", "3.8 ± 6.6"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar10", "learning_accuracy", "5.0 ± 4.9"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "learning_accuracy", "6.9 ± 5.5"),
+    ],
+)
+def test_the_differences_in_the_text_are_those_of_the_records(pair, method, stream, metric, said):
+    library = Library(records.read(committed()))
+    specs = [Spec(method, stream, **given) for given in pair]
+    one, other = (library.like(spec, spec.choice().classifiers[0].name) for spec in specs)
+    differences = [one[seed][metric] - other[seed][metric] for seed in sorted(one.keys() & other.keys())]
+    mean, half = confidence_interval(differences)
+    assert said.lstrip("+−") == f"{abs(mean):.1f} ± {half:.1f}"
+    assert (mean > 0) == said.startswith("+")
+    assert said in (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
