@@ -11,8 +11,10 @@ import torch
 from cell_records import committed, fifteen, made, put, row, source
 from mnemon import cli
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
+from mnemon.metrics import confidence_interval
 from mnemon.paper import cells, claims, evidence, figures, ranking, render, reproduce, spent, tables, times
 from mnemon.paper.cells import Cell
 from mnemon.report import names, svg
@@ -281,9 +283,15 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         (w.name, s): sum(v) / len(v) for s in here for w in softmax if (v := ranking.found(known, w, s).values)
     }
     above = [(name, stream) for (name, stream), value in known_means.items() if value > mean(HYBRID, stream)]
-    assert above == [("ER-ACE", TEN), ("ER-ACE", TWENTY), ("LAS", TWENTY)]
+    assert above == [("ER-ACE", TEN), ("ER-ACE", TWENTY)]
+    assert abs(mean("LAS", TWENTY) - mean(HYBRID, TWENTY)) < 0.1
     leading = {s: max((value, name) for (name, stream), value in known_means.items() if stream == s)[1] for s in here}
     assert [s for s, name in leading.items() if name == "ER-ACE"] == ["split-cifar10", TEN, TWENTY]
-    dear = {"MIR", "GMED-ER", "GMED-MIR", "GSS"}
+    dear = {"MIR", "GMED-ER", "GMED-MIR", "GSS", "ASER"}
     assert all(value < mean("ER + NCM", s) for (name, s), value in known_means.items() if name in dear)
     assert all(2.6 < float(shown[name]["step, × ER's"]) < 6.5 for name in dear)
+    wide = Spec("scr", TEN, loss="supcon", options={"lr": 0.05, "replay_size": 100, "views": 2})
+    among, half = confidence_interval([r["average_accuracy"] for r in known.library.like(wide, "ncm-unit").values()])
+    assert all(among - half > mean(way.name, TEN) for way in ranking.rows() if ranking.found(known, way, TEN).values)
+    for page in ("choosing.md", "methods/scr.md"):
+        assert f"{among:.2f} ± {half:.2f}" in (committed().parent / "docs" / page).read_text(encoding="utf-8")

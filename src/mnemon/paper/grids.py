@@ -30,6 +30,7 @@ LOSSES: dict[str, Grid] = {
     "pnca": {"lr": OURS},
     "hybrid-ace": {"lr": BASELINES, "divisor": DIVISORS},
     "cope": {"lr": (0.001, 0.005, 0.01, *BASELINES)},  # its loss is a sum over pairs, so larger: smaller η too
+    "supcon": {"lr": (0.001, 0.002, 0.005, 0.01, 0.02, *BASELINES)},  # of the paper's the smallest was always the best
 }
 
 # of a method, with cross-entropy
