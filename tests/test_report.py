@@ -473,12 +473,12 @@ def test_commands_tell_trainings_apart_by_network_and_by_how_they_were_computed(
         plain | {"device": "a GPU", "precision": "bf16"},
     ]
     (section,) = groups.read(put(tmp_path, alike))
-    usual = "mnemon run --method er --stream split-digits --seeds 1"
+    usual = "mnemon run --method er --stream split-digits"
     assert sorted(commands(section)) == [
-        f"{usual} --backbone identity --device cpu",
-        f"{usual} --device cpu",
-        f"{usual} --device cuda --precision bf16",
-        f"{usual} --device cuda --precision fp32 --deterministic",
+        f"{usual} --backbone identity --seeds 1 --device cpu",
+        f"{usual} --seeds 1 --device cpu",
+        f"{usual} --seeds 1 --device cuda --precision bf16",
+        f"{usual} --seeds 1 --device cuda --precision fp32 --deterministic",
     ]
 
 

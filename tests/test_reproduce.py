@@ -460,7 +460,7 @@ def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):
     assert "1 of 6 cells" in out
     assert "15 runs; not run: the dataset mini_imagenet is not here" in out
     assert out.splitlines()[-2:] == [
-        f"mnemon run --method er --stream split-mnist --loss ce --classifier softmax,ncm,ncm-raw --seeds 15 --out {tmp_path}",
+        f"mnemon run --method er --stream split-mnist --classifier softmax,ncm,ncm-raw --seeds 15 --out {tmp_path}",
         "# 15 runs in all, each made once",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records.jsonl"]

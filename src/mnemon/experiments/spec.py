@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mnemon import draws
@@ -14,6 +14,7 @@ from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
+from mnemon.learning.methods import methods
 from mnemon.paper.recipes import recipe
 
 
@@ -48,6 +49,29 @@ class Spec:
         if method.replays:
             given = {"memory_size": name.rules.memory} | given
         return choose(method, self.loss, self.classifiers, given)
+
+    def usual(self) -> Choice | None:
+        """What `mnemon run` would take by itself for this method, stream and loss; None where this version cannot run it."""
+        try:
+            return replace(self, classifiers=(), options={}).choice()
+        except MnemonError:
+            return None
+
+    def words(self) -> list[str]:
+        """The command that makes this run, but for its seed and where; what it takes by itself is left out."""
+        words, usual, known = ["mnemon", "run"], self.usual(), methods().get(self.method)
+        own, defaults = ((usual.classifiers[0].name,), usual.options()) if usual else ((), {})
+        words += ["--method", self.method, "--stream", self.stream]
+        if self.loss is not None and (known is None or self.loss != known.default_objective):
+            words += ["--loss", self.loss]
+        if self.classifiers not in ((), own):
+            words += ["--classifier", ",".join(self.classifiers)]
+        for name, value in self.options.items():
+            if name not in defaults or defaults[name] != value:
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        words += ["--order", self.order] if self.order != "natural" else []
+        words += ["--split", self.split] if self.split != "test" else []
+        return words + (["--backbone", self.backbone] if self.backbone else [])
 
     def key(self, choice: Choice, stream: str, data_checksum: str, computed: dict[str, Any]) -> str:
         """The run's name: readable, and different whenever the training would be. Classifiers do not change training.

@@ -7,6 +7,7 @@ matter (experiments/found.py).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -125,13 +126,7 @@ class Cell:
 
     def command(self, seeds: int = numbers.RUNS, device: str = "") -> str:
         """The command that makes these runs."""
-        spec, own = self.spec(), choose(self.row.method)
-        words = [f"mnemon run --method {spec.method} --stream {spec.stream}"]
-        words += [f"--loss {spec.loss}"] if spec.loss != own.objective.name else []
-        if spec.classifiers != (own.classifiers[0].name,):
-            words += [f"--classifier {','.join(spec.classifiers)}"]
-        words += [f"--seeds {seeds}"] + ([f"--device {device}"] if device else [])
-        return " ".join(words)
+        return shlex.join([*self.spec().words(), "--seeds", str(seeds), *(["--device", device] if device else [])])
 
 
 def cells(table: int, methods: Sequence[str] = (), only: Sequence[str] = ()) -> list[Cell]:

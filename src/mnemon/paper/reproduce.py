@@ -363,12 +363,7 @@ def commands(plans: Sequence[Plan], out: Path) -> list[str]:
     groups: dict[str, list[int]] = {}
     runs = _once(plan.runs for plan in plans)
     for spec in runs:
-        words = ["mnemon run --method", spec.method, "--stream", spec.stream]
-        words += ["--loss", str(spec.loss), "--classifier", ",".join(spec.classifiers)]
-        words += ["--split", spec.split] if spec.split != "test" else []
-        words += ["--order", spec.order] if spec.order != "natural" else []
-        words += [f"--{name.replace('_', '-')} {value}" for name, value in spec.options.items()]
-        groups.setdefault(" ".join(words), []).append(spec.seed)
+        groups.setdefault(shlex.join(spec.words()), []).append(spec.seed)
     place = shlex.quote(str(out))
     made = [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
     made += [f"mnemon reproduce {name} --out {place}" for name in ("fig1", "fig4") if _by_itself(name, plans)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from mnemon.experiments import records
 from mnemon.report import names
-from mnemon.report.groups import Group, Section, defaults, own_loss
+from mnemon.report.groups import Group, Section, spec
 
 
 def commands(section: Section) -> list[str]:
@@ -34,25 +35,9 @@ def commands(section: Section) -> list[str]:
 
 def _command(groups: list[Group]) -> str:
     first = groups[0].first
-    words = ["mnemon", "run", "--method", first["method"], "--stream", first["stream"]]
-    if first["loss"] != own_loss(first["method"]):
-        words += ["--loss", first["loss"]]
-    own, usual = defaults(first)
-    classifiers = [g.first["classifier"] for g in groups]
-    if classifiers != [own]:
-        words += ["--classifier", ",".join(classifiers)]
-    for name, value in first["options"].items():
-        if name not in usual or usual[name] != value:
-            words += [f"--{name.replace('_', '-')}", f"{value}"]
-    if first.get("order", "natural") != "natural":
-        words += ["--order", first["order"]]
-    if first.get("split", "test") != "test":
-        words += ["--split", first["split"]]
-    words += ["--seeds", names.seeds(groups[0].seeds)]
-    if first.get("backbone"):
-        words += ["--backbone", first["backbone"]]
-    words += _where(first)
-    return shlex.join(str(word) for word in words)
+    classifiers = tuple(group.first["classifier"] for group in groups)
+    words = replace(spec(first), classifiers=classifiers, options=first["options"]).words()
+    return shlex.join([*words, "--seeds", names.seeds(groups[0].seeds), *_where(first)])
 
 
 def _where(record: dict[str, Any]) -> list[str]:

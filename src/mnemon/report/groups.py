@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from mnemon.experiments import records
 from mnemon.experiments.records import Record
 from mnemon.metrics import confidence_interval
 from mnemon.report import names
+
+if TYPE_CHECKING:
+    from mnemon.experiments.spec import Spec
 
 NEEDED: dict[str, type | tuple[type, ...]] = {
     "method": str,
@@ -94,7 +97,9 @@ class Group:
         """Whether it was run as `mnemon run` does when nothing is said."""
         first = self.first
         natural = first.get("order", "natural") == "natural" and not first.get("backbone") and not first.get("own")
-        return natural and defaults(first)[1] == first["options"] and not records.precision(first)
+        usual = spec(first).usual()
+        options = usual.options() if usual else {}
+        return natural and options == first["options"] and not records.precision(first)
 
     @property
     def matrices(self) -> NDArray[np.float64]:
@@ -196,15 +201,14 @@ def own_loss(method: str) -> str | None:
     return known[0] if (known := own(method)) else None
 
 
-def defaults(record: Record) -> tuple[str, dict[str, Any]]:
-    """The classifier and the options `mnemon run` would take by itself; nothing is known of a method that is gone."""
+def spec(record: Record) -> Spec:
+    """The run behind a record, its classifiers and options aside."""
     from mnemon.experiments.spec import Spec
 
-    try:
-        choice = Spec(record["method"], record["stream"], loss=record["loss"]).choice()
-    except MnemonError:
-        return "", {}
-    return choice.classifiers[0].name, choice.options()
+    given = {
+        name: record[name] for name in ("seed", "loss", "split", "order", "backbone") if record.get(name) is not None
+    }
+    return Spec(record["method"], record["stream"], **given)
 
 
 def _way(record: Record) -> tuple[str, str, str]:
