@@ -67,25 +67,30 @@ def test_agem_never_raises_the_loss_of_the_reference_batch_to_first_order():
 # --- MIR
 
 
-def mir_rows(ref, memory, rows, new, replay=10):
-    """The candidates whose loss rises most, by a virtual copy of the network; its BatchNorm statistics are thrown away."""
+def mir_rows(ref, memory, rows, new, replay=10, moved=False):
+    """The candidates whose loss rises most, by a virtual copy of the network; its BatchNorm statistics are thrown away, and
+    those of the look at the network itself too, unless it moves them."""
     if len(rows) <= replay:
         return rows
     keep = copy.deepcopy(ref.net.state_dict())
     virtual = ref.virtual(normalised(new), Y[new])
     x, y = stack(memory, rows)
     with torch.no_grad():
-        rise = ref.losses(x, y, virtual) - ref.losses(x, y)
-    ref.net.load_state_dict(keep)
+        rise = ref.losses(x, y, virtual)
+        ref.net.load_state_dict(keep)
+        rise -= ref.losses(x, y)
+    if not moved:
+        ref.net.load_state_dict(keep)
     order = sorted(range(len(rows)), key=lambda i: -float(rise[i]))
     return [rows[i] for i in order[:replay]]
 
 
-def test_mir_is_its_algorithm():
-    learner = make("mir", memory_size=60, candidates=20)
+@pytest.mark.parametrize("statistics", ["kept", "moved"])
+def test_mir_is_its_algorithm(statistics):
+    learner = make("mir", memory_size=60, candidates=20, statistics=statistics)
 
     def one_step(ref, memory, step, new):
-        rows = mir_rows(ref, memory, drawn(learner, step, "candidates", 20), new)
+        rows = mir_rows(ref, memory, drawn(learner, step, "candidates", 20), new, moved=statistics == "moved")
         joint(ref, new, *(stack(memory, rows) if rows else (None, None)))
 
     ref, _ = walk(learner, 20, one_step)

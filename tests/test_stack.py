@@ -61,7 +61,7 @@ def test_a_stack_learns_what_each_would_alone(method):
 def test_separate_passes_and_second_views_stack_too():
     for method, options in (
         ("hybrid", {"forward": "separate"}),
-        ("mir", {"forward": "separate"}),
+        ("mir", {"forward": "separate", "statistics": "moved"}),
         ("scr", {"views": 2}),
     ):
         stacked, alone = ([make(method, seed, **options) for seed in range(2)] for _ in range(2))

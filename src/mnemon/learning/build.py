@@ -15,9 +15,8 @@ from mnemon.learning.objectives import OBJECTIVES, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
 OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
-LATER = {
-    "forward": "joint"
-}  # an option that came later: at its default it is not stated, so older runs keep their names
+# Options that came later: at their defaults they are not stated, so older runs keep their names.
+LATER = {"forward": "joint", "statistics": "kept"}
 
 
 class Choice(NamedTuple):

@@ -196,10 +196,11 @@ class Learner:
         """What the memory holds → network input."""
         return stored if self.method.edits_memory else self.normalise(stored)
 
-    def sample_losses(self, batch: Batch, parameters: Parameters | None = None) -> Tensor:
+    def sample_losses(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Tensor:
         """The loss of each sample [n], at other parameters if given. BatchNorm takes the statistics of the batch, as in
-        training, but its running statistics stay as they were."""
-        return self.objective.per_sample(self.looked(batch, parameters), batch.y, self.seen)
+        training, but its running statistics stay as they were, unless they are to be moving."""
+        out = self.net(batch.x) if moving else self.looked(batch, parameters)
+        return self.objective.per_sample(out, batch.y, self.seen)
 
     def looked(self, batch: Batch, parameters: Parameters | None = None) -> Output:
         """A pass as in training, at other parameters if given, that leaves BatchNorm's running statistics as they were."""

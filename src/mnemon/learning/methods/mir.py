@@ -29,6 +29,12 @@ class MIR(Method):
     candidates: int = option(
         50, "MIR: memory rows looked at per step, K (at least as many as are replayed)", least=1, most=100_000
     )
+    statistics: str = option(
+        "kept",
+        "MIR: BatchNorm's running statistics after the look at the candidates: kept as they were, or moved by it as in the "
+        "reference code",
+        choices=("kept", "moved"),
+    )
 
     def rows_needed(self) -> int:
         return min(max(self.candidates, self.replay_size), self.memory_size)
@@ -47,6 +53,7 @@ class MIR(Method):
         if len(rows) <= self.replay_size:  # nothing to choose from
             return candidates
         with torch.no_grad():
-            rise = learner.sample_losses(candidates, virtual) - learner.sample_losses(candidates)  # [K]
+            now = learner.sample_losses(candidates, moving=self.statistics == "moved")  # [K]
+            rise = learner.sample_losses(candidates, virtual) - now
         chosen = rise.topk(self.replay_size).indices
         return Batch(candidates.x[chosen], candidates.y[chosen])
