@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import xml.etree.ElementTree as ET
+from contextlib import suppress
 from html import unescape
 
 import numpy as np
 import pytest
 
 import mnemon.report
+from cell_records import committed
+from mnemon import cli
 from mnemon.errors import MnemonError
+from mnemon.experiments import protocol, records, runner
 from mnemon.experiments.spec import Spec
 from mnemon.metrics import confidence_interval
+from mnemon.paper import recipes
 from mnemon.report import facts, groups, names
 from mnemon.report.commands import commands
 from mnemon.report.exhibits import drawn_groups
@@ -480,6 +486,40 @@ def test_commands_tell_trainings_apart_by_network_and_by_how_they_were_computed(
         f"{usual} --seeds 1 --device cuda --precision bf16",
         f"{usual} --seeds 1 --device cuda --precision fp32 --deterministic",
     ]
+
+
+def test_a_command_makes_the_runs_it_is_printed_for(monkeypatch):
+    """Every 16th of the committed results is typed in again."""
+    asked = []
+
+    def instead(specs, *_, **__):
+        asked.extend(specs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_all", instead)
+    for section in groups.read(committed()):
+        there = {r["run"]: r for group in section.groups for r in group.records}
+        for command in commands(section)[::16]:
+            with suppress(KeyboardInterrupt, SystemExit):
+                cli.main(shlex.split(command)[1:])
+            assert asked, command
+            while asked:
+                spec = asked.pop()
+                stream, choice = str(protocol.parse(spec.stream)), spec.choice()
+                named = {
+                    spec.key(choice, stream, r["data"]["checksum"], records.computed(r))
+                    for r in there.values()
+                    if (r["seed"], r["method"]) == (spec.seed, spec.method)
+                }
+                assert named & there.keys(), command
+
+
+def test_a_command_names_what_it_does_not_take_by_itself(copied):
+    spec = Spec("er", "split-digits", order="random", split="valid", options={"forward": "joint"})
+    assert shlex.join(spec.words()) == "mnemon run --method er --stream split-digits --order random --split valid"
+    record = mnemon.run("er", "split-digits")  # "forward" came later, and is not stated at its default
+    recipes.keep(("er", "ce", "split-digits"), recipes.Cell({"forward": "separate"}, "a test"))
+    assert "--forward joint" in shlex.join(groups.spec(record).words())
 
 
 def test_protocol(tmp_path):

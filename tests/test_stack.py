@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import by_hand
 from mnemon.learning.build import choose
 from mnemon.learning.captured import seats
 from mnemon.learning.learner import Inputs, Learner
@@ -61,7 +62,7 @@ def test_a_stack_learns_what_each_would_alone(method):
 def test_separate_passes_and_second_views_stack_too():
     for method, options in (
         ("hybrid", {"forward": "separate"}),
-        ("mir", {"forward": "separate", "statistics": "moved"}),
+        ("mir", {"forward": "separate"}),
         ("scr", {"views": 2}),
     ):
         stacked, alone = ([make(method, seed, **options) for seed in range(2)] for _ in range(2))
@@ -69,6 +70,38 @@ def test_separate_passes_and_second_views_stack_too():
         for one, other in zip(stacked, alone, strict=True):
             other.learn(X, Y, ROWS)
             torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["mir", "gmed-mir"])
+def test_statistics_that_a_look_moves_move_in_a_stack_too(method):
+    def made(statistics):
+        given = {"memory_size": 60, "candidates": 20, "forward": "separate", "statistics": statistics}
+        chosen = choose(method, given=given)
+        return [
+            Learner(
+                chosen.method,
+                chosen.objective,
+                Inputs(by_hand.SHAPE),
+                backbone=by_hand.body,
+                dtype=torch.float64,
+                seed=seed,
+            )
+            for seed in range(2)
+        ]
+
+    stacked, alone, kept = made("moved"), made("moved"), made("kept")
+    places = seats(stacked, by_hand.X, [by_hand.Y] * 2)
+    for seat in places:
+        seat.begin(ROWS[:20])
+    for seat in places:
+        seat.wait()
+    for one, other, still in zip(stacked, alone, kept, strict=True):
+        for learner in (other, still):
+            learner.learn(by_hand.X, by_hand.Y, ROWS[:20])
+        mine, its, without = (learner.state() for learner in (one, other, still))
+        torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-8)
+        assert not torch.equal(its["net.backbone.1.running_mean"], without["net.backbone.1.running_mean"])
+        assert torch.equal(its["net.backbone.0.weight"], without["net.backbone.0.weight"])  # they do not touch training
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,9 @@ class OnlineLearner(Learner):
         with self._alone(batch):
             return super().descend(batch, new)
 
-    def looked(self, batch: Batch, parameters: Parameters | None = None) -> Output:
+    def looked(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
         with self._alone(batch):
-            return super().looked(batch, parameters)
+            return super().looked(batch, parameters, moving=moving)
 
     @contextlib.contextmanager
     def _alone(self, batch: Batch) -> Iterator[None]:

@@ -60,7 +60,7 @@ class Spec:
     def words(self) -> list[str]:
         """The command that makes this run, but for its seed and where; what it takes by itself is left out."""
         words, usual, known = ["mnemon", "run"], self.usual(), methods().get(self.method)
-        own, defaults = ((usual.classifiers[0].name,), usual.options()) if usual else ((), {})
+        own, defaults = ((usual.classifiers[0].name,), usual.every_option()) if usual else ((), {})
         words += ["--method", self.method, "--stream", self.stream]
         if self.loss is not None and (known is None or self.loss != known.default_objective):
             words += ["--loss", self.loss]

@@ -198,13 +198,13 @@ class Learner:
 
     def sample_losses(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Tensor:
         """The loss of each sample [n], at other parameters if given. BatchNorm takes the statistics of the batch, as in
-        training, but its running statistics stay as they were, unless they are to be moving."""
-        out = self.net(batch.x) if moving else self.looked(batch, parameters)
-        return self.objective.per_sample(out, batch.y, self.seen)
+        training, but its running statistics stay as they were, unless `moving`."""
+        return self.objective.per_sample(self.looked(batch, parameters, moving=moving), batch.y, self.seen)
 
-    def looked(self, batch: Batch, parameters: Parameters | None = None) -> Output:
-        """A pass as in training, at other parameters if given, that leaves BatchNorm's running statistics as they were."""
-        values = {name: tensor.clone() for name, tensor in self.net.named_buffers()}
+    def looked(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
+        """A pass as in training, at other parameters if given, that leaves BatchNorm's running statistics as they were, unless
+        `moving`."""
+        values = {} if moving else {name: tensor.clone() for name, tensor in self.net.named_buffers()}
         if parameters is not None:
             values |= zip(self.names, parameters, strict=True)
         out: Output = functional_call(self.net, values, (batch.x,))

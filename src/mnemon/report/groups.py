@@ -202,13 +202,17 @@ def own_loss(method: str) -> str | None:
 
 
 def spec(record: Record) -> Spec:
-    """The run behind a record, its classifiers and options aside."""
+    """The run behind a record, its classifiers aside."""
     from mnemon.experiments.spec import Spec
+    from mnemon.learning.build import LATER
+    from mnemon.learning.methods import methods
 
-    given = {
-        name: record[name] for name in ("seed", "loss", "split", "order", "backbone") if record.get(name) is not None
-    }
-    return Spec(record["method"], record["stream"], **given)
+    known = methods().get(record["method"])
+    unsaid = {
+        name: value for name, value in LATER.items() if known and hasattr(known, name)
+    }  # a recipe may say otherwise
+    given = {name: record[name] for name in ("split", "order", "backbone") if record.get(name) is not None}
+    return Spec(record["method"], record["stream"], loss=record["loss"], options=unsaid | record["options"], **given)
 
 
 def _way(record: Record) -> tuple[str, str, str]:
