@@ -297,13 +297,14 @@ def test_the_advice_of_the_page_is_what_the_records_say():
     wide = known.library.like(
         Spec("scr", TEN, loss="supcon", options={"lr": 0.05, "replay_size": 100, "views": 2}), "ncm-unit"
     )
-    here = (committed().parent / "docs/methods/scr.md").read_text(encoding="utf-8")
+    pages = [committed().parent / "docs" / name for name in ("methods/scr.md", "choosing.md")]
+    of_scr, of_advice = (page.read_text(encoding="utf-8") for page in pages)
     for name in ("hybrid-ACE", "ER + NCM"):
         theirs = ranking.found(known, row(name), TEN).records
         more, half = confidence_interval([wide[seed][ACCURACY] - theirs[seed][ACCURACY] for seed in wide])
         assert more > half
-        assert f"{more:.1f} ± {half:.1f}" in here
+        assert f"{more:.1f} ± {half:.1f}" in of_scr
     among, half = confidence_interval([record[ACCURACY] for record in wide.values()])
     assert all(among - half > mean(way.name, TEN) for way in ranking.rows() if ranking.found(known, way, TEN).values)
-    for page in ("choosing.md", "methods/scr.md"):
-        assert f"{among:.2f} ± {half:.2f}" in (committed().parent / "docs" / page).read_text(encoding="utf-8")
+    assert f"{among:.2f} ± {half:.2f}" in of_scr
+    assert f"{among:.2f} ± {half:.2f}" in of_advice

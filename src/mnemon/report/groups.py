@@ -208,9 +208,8 @@ def spec(record: Record) -> Spec:
     from mnemon.learning.methods import methods
 
     known = methods().get(record["method"])
-    unsaid = {
-        name: value for name, value in LATER.items() if known and hasattr(known, name)
-    }  # a recipe may say otherwise
+    # Not stated at their defaults, and a recipe may say otherwise by now.
+    unsaid = {name: value for name, value in LATER.items() if known and hasattr(known, name)}
     given = {name: record[name] for name in ("split", "order", "backbone") if record.get(name) is not None}
     return Spec(record["method"], record["stream"], loss=record["loss"], options=unsaid | record["options"], **given)
 
