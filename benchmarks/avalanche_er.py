@@ -23,9 +23,9 @@ from common import describe, header, options, quartiles, write
 from mnemon.bench.eager import mlp
 from mnemon.bench.training import Ours
 from mnemon.bench.training import network_input as inputs
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.run import Run, Task, named_task
 from mnemon.experiments.spec import Spec
+from mnemon.runtime.device import Engine
 
 try:
     from avalanche.benchmarks import benchmark_from_datasets

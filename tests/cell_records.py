@@ -12,7 +12,7 @@ from mnemon.experiments import protocol, records
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells, evidence, numbers
 from mnemon.paper.cells import Library
-from mnemon.report import names
+from mnemon.render import names
 
 
 def committed():

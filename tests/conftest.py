@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from mnemon import streams
-from mnemon.paper import recipes
+from mnemon.experiments.recipes import recipes
 
 # The tests run in one process per core: more threads than that would only wait for each other.
 torch.set_num_threads(1)

@@ -18,14 +18,14 @@ import safetensors.numpy
 import fence_data as fence
 from command_line import run
 from mnemon import OnlineClassifier
-
-# The internal names this file needs; a rename changes these lines and no other.
-from mnemon.draws import PURPOSES
 from mnemon.experiments.records import pack
 from mnemon.experiments.records import read as read_records
 from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
+
+# The internal names this file needs; a rename changes these lines and no other.
+from mnemon.rng import PURPOSES
 
 V0_1 = Path(__file__).parent / "fixtures" / "v0_1"
 EXPECTED = json.loads((V0_1 / "expected.json").read_text())

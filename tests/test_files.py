@@ -4,13 +4,14 @@ import ast
 from pathlib import Path
 
 import pytest
+from test_cli import run
 
 from mnemon import MnemonError, checkpoint, data, files
 from mnemon.data import cifar
 from mnemon.experiments import records
-from mnemon.paper import measured, recipes, searches
+from mnemon.experiments.recipes import recipes
+from mnemon.paper import measured, searches
 from mnemon.report import groups
-from test_cli import run
 
 DEEP = "[" * 200_000
 SOURCES = Path(files.__file__).parent

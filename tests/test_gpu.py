@@ -11,11 +11,11 @@ import torch
 
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.experiments import records, runner
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.run import Run, stack
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.methods import methods
+from mnemon.runtime.device import Engine
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 MEMORY, STEPS = 200, 30  # the memory is full before the last step

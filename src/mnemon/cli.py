@@ -148,9 +148,9 @@ def _run_command() -> Callable[..., None]:
 
 def _options() -> type[Any]:
     """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
+    from mnemon.experiments.recipes.recipes import cells
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
-    from mnemon.paper.recipes import cells
 
     by_stream = {"memory_size", *(name for cell in cells().values() for name in cell.values)}
     found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
@@ -469,8 +469,8 @@ def bench(
     little on their own; the ratios, taken round by round, do.
     """
     from mnemon.bench import bench as room  # the module
-    from mnemon.experiments.engine import Engine, choose_device
     from mnemon.learning.methods import methods as known
+    from mnemon.runtime.device import Engine, choose_device
 
     try:
         many = [int(word) for word in runs.split(",")]
@@ -547,9 +547,9 @@ def fit(
     can bring more images and new classes; options left out are then the model's. A file that cannot be read is named and
     left out.
     """
-    from mnemon.own.fit import fit as learn
-    from mnemon.own.journal import LATELY
-    from mnemon.own.progress import Progress
+    from mnemon.image_folder.fit import fit as learn
+    from mnemon.image_folder.journal import LATELY
+    from mnemon.image_folder.progress import Progress
 
     done = learn(
         folder,
@@ -598,9 +598,9 @@ def predict(
     """
     import json as format_json
 
-    from mnemon.own.images import ImageModel
-    from mnemon.own.predict import images as named
-    from mnemon.own.predict import predict as guess
+    from mnemon.image_folder.images import ImageModel
+    from mnemon.image_folder.predict import images as named
+    from mnemon.image_folder.predict import predict as guess
 
     if not images:
         raise MnemonError("name at least one image, folder or pattern to predict.")
@@ -642,10 +642,10 @@ def evaluate(
     import json as format_json
 
     from mnemon.data.progress import Report
-    from mnemon.own import page
-    from mnemon.own.evaluate import evaluate as judge
-    from mnemon.own.images import ImageModel
-    from mnemon.own.places import check_no_model, check_outside
+    from mnemon.image_folder import page
+    from mnemon.image_folder.evaluate import evaluate as judge
+    from mnemon.image_folder.images import ImageModel
+    from mnemon.image_folder.places import check_no_model, check_outside
 
     check_no_model(out)
     check_outside(out, folder)
@@ -688,7 +688,7 @@ def export(
     Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label table is in the metadata,
     as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
     """
-    from mnemon.own.export import export as write
+    from mnemon.image_folder.export import export as write
 
     print(write(model, out, format=format))
 
@@ -754,7 +754,7 @@ def _dispatch(given: list[str]) -> None:
     command = COMMANDS[name]
     if name == "run":
         command = command()
-    from mnemon.experiments.signals import Stopped
+    from mnemon.runtime.signals import Stopped
 
     try:
         tyro.cli(command, prog=f"mnemon {name}", args=given[width:], config=(tyro.conf.FlagCreatePairsOff,))

@@ -51,3 +51,8 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_clutter(name: str) -> bool:
+    """Whether nobody meant the file to be there: hidden ones, and what file managers leave in the folders they show."""
+    return name.startswith(".") or name.lower() in ("thumbs.db", "desktop.ini")

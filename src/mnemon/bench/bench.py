@@ -12,8 +12,8 @@ from mnemon.bench import inference, startup, training
 from mnemon.bench.machine import machine
 from mnemon.bench.shapes import NETS
 from mnemon.errors import MnemonError, unknown
-from mnemon.experiments.engine import Engine
 from mnemon.learning.methods import methods as known_methods
+from mnemon.runtime.device import Engine
 
 STEPS = {("mlp", "cpu"): 50, ("resnet18", "cpu"): 4, ("mlp", "cuda"): 200, ("resnet18", "cuda"): 100}  # in a round
 IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 2_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}

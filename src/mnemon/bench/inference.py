@@ -8,8 +8,8 @@ import torch
 
 from mnemon.bench import contest
 from mnemon.bench.shapes import make_run, make_task
-from mnemon.experiments.engine import Engine
 from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.runtime.device import Engine
 
 SHARE = 10  # test images for each row of the memory, as in the paper: 10,000 and 1,000
 

@@ -9,9 +9,9 @@ import torch
 
 from mnemon import streams
 from mnemon.errors import unknown
+from mnemon.experiments.recipes.recipes import recipe
 from mnemon.experiments.run import Run, Task, array_task
 from mnemon.learning.build import choose
-from mnemon.paper.recipes import recipe
 
 CLASSES, TASKS, IMAGES, PASSES = 10, 5, 10_000, 20
 NETS = {"mlp": ((1, 28, 28), "mnist", 500), "resnet18": ((3, 32, 32), "cifar10", 1000)}  # shape, recipe, memory

@@ -15,12 +15,12 @@ from mnemon.bench import contest, eager
 from mnemon.bench.hands import Hands
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.errors import MnemonError
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task, stack
 from mnemon.experiments.runner import AT_ONCE
 from mnemon.experiments.work import STACK
 from mnemon.learning.backbones import ReducedResNet18
+from mnemon.runtime.device import Engine
 
 
 class Contestant(Protocol):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemon.clutter import is_clutter
 from mnemon.data.canonical import Content, Labels, canonical, cut_fifth
 from mnemon.data.images import KINDS, is_image, read_images
 from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
+from mnemon.files import is_clutter
 
 Classes = Mapping[str, Sequence[Path]]  # class name -> its files, both sorted by name
 PARTS = ("train", "test", "val", "valid", "validation")  # folders of class folders, rather than classes

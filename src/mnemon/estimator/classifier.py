@@ -20,17 +20,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
-from mnemon.draws import check_seed
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
 from mnemon.estimator.model import GAUSSIAN, Frozen, Model
-from mnemon.experiments.engine import choose_device
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
+from mnemon.rng import check_seed
+from mnemon.runtime.device import choose_device
 
 FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size

@@ -18,15 +18,15 @@ from torch import Tensor
 
 import mnemon
 from mnemon import checkpoint
-from mnemon.clutter import is_clutter
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
 from mnemon.estimator.model import MAX_CLASSES, Model
-from mnemon.experiments.engine import choose_device
+from mnemon.files import is_clutter
 from mnemon.learning import methods
 from mnemon.learning.build import choose
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import Inputs
+from mnemon.runtime.device import choose_device
 
 KIND, VERSION = "online-classifier", 1
 DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}

@@ -20,12 +20,12 @@ import mnemon
 from mnemon import checkpoint, files
 from mnemon.errors import MnemonError
 from mnemon.experiments import metrics, records
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.learning.backbones import MLP
+from mnemon.runtime.device import Engine
 
 
 class Clock:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon import data, draws, streams
+from mnemon import data, rng, streams
 from mnemon.errors import MnemonError, unknown
 
 SPREAD = 0.5  # of a Smooth stream: σ / n0, as the paper's class counts show (streams/smooth.py)
@@ -100,7 +100,7 @@ class Pools(NamedTuple):
 
 def pools(labels: NDArray[np.int64], rules: Rules, seed: int) -> Pools:
     """Deal each class's samples to training and validation at random; both rising, so order comes from the stream alone."""
-    shuffled = draws.permutation(seed, "pool", 0, len(labels))
+    shuffled = rng.permutation(seed, "pool", 0, len(labels))
     train, valid = [], []
     for c in np.unique(labels):
         mine = shuffled[labels[shuffled] == c]

@@ -23,12 +23,10 @@ from mnemon import streams
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import records
 from mnemon.experiments.crew import Crew
-from mnemon.experiments.engine import Engine, choose_device
 from mnemon.experiments.lane import make_records, threads, write
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, array_task, dataset_checksum
-from mnemon.experiments.signals import watched
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.work import Work, make_task
 from mnemon.learning.backbones import Backbone
@@ -36,6 +34,8 @@ from mnemon.learning.build import choose
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
 from mnemon.learning.methods import methods
+from mnemon.runtime.device import Engine, choose_device
+from mnemon.runtime.signals import watched
 
 AT_ONCE = 32  # runs under way on a GPU
 

@@ -7,15 +7,15 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import protocol
+from mnemon.experiments.recipes.recipes import recipe
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.methods import methods
-from mnemon.paper.recipes import recipe
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Spec:
             raise unknown("class order", self.order, ("natural", "random"))
         if self.backbone is not None and self.backbone not in BACKBONES:
             raise unknown("backbone", self.backbone, BACKBONES)
-        draws.check_seed(self.seed)
+        rng.check_seed(self.seed)
         given = recipe(self.method, loss, name.kind, name.dataset) | self.options
         if method.replays:
             given = {"memory_size": name.rules.memory} | given

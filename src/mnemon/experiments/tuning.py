@@ -24,18 +24,18 @@ import mnemon
 from mnemon import files
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records
-from mnemon.experiments.engine import choose_device
 from mnemon.experiments.found import Found
 from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.recipes import grids, recipes
+from mnemon.experiments.recipes.grids import Grid
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import dataset_checksum
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
 from mnemon.learning.build import Choice
-from mnemon.paper import grids, recipes
-from mnemon.paper.grids import Grid
+from mnemon.runtime.device import choose_device
 
 FIRST_SEED = 100  # the smaller ones belong to the tables
 BEST = 15  # candidates that go on from the first seed to all of them

@@ -17,14 +17,14 @@ import torch
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.lane import Clock, Lane
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run, Task, dataset_checksum, named_task, stack
-from mnemon.experiments.signals import Stopped
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
+from mnemon.runtime.device import Engine
+from mnemon.runtime.signals import Stopped
 
 # Runs that take their steps as one. More of a kind go side by side with these, which fills the device better than one stack.
 STACK = 16

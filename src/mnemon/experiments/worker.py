@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from mnemon.errors import MnemonError
-from mnemon.experiments.engine import Engine
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
-from mnemon.experiments.signals import Stopped, watched
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.work import Work
+from mnemon.runtime.device import Engine
+from mnemon.runtime.signals import Stopped, watched
 
 OFTEN = 0.2  # seconds between two words about the same run's steps
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
 from mnemon.learning.classifiers import Classifier
@@ -63,7 +63,7 @@ class Learner:
         self.seed, self.device, self.dtype = seed, torch.device(device), dtype
         self.part = EVALUATED.get(self.device.type, EVALUATED["cpu"])
         method.accept(inputs.shape)
-        init = (draws.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
+        init = (rng.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
         body = backbones.build(backbone, inputs.shape, init[0])
         d = backbones.feature_size(body, inputs.shape)
         with torch.random.fork_rng(devices=[]):

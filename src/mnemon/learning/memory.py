@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import MnemonError
 
 NOBODY = -1  # the class of a row that holds no sample
@@ -95,19 +95,19 @@ def replay_rows(
     seed: int, step: int, filled: NDArray[np.int64], count: int, purpose: str = "replay"
 ) -> NDArray[np.int64]:
     """For each of the steps step, step+1, …: `count` different filled rows, uniformly; fewer while fewer are filled."""
-    u = draws.uniform(seed, purpose, step * count, len(filled) * count).reshape(len(filled), count)
-    return draws.distinct(u[:, : int(filled[0])], filled)
+    u = rng.uniform(seed, purpose, step * count, len(filled) * count).reshape(len(filled), count)
+    return rng.distinct(u[:, : int(filled[0])], filled)
 
 
 def write_keys(seed: int, start: int, steps: int, batch: int) -> NDArray[np.float64]:
     """A number in [0, 1) for each sample start, start+1, …; [steps, batch]."""
-    return draws.uniform(seed, "write", start, steps * batch).reshape(steps, batch)
+    return rng.uniform(seed, "write", start, steps * batch).reshape(steps, batch)
 
 
 def row_keys(seed: int, step: int, steps: int, tables: int, size: int) -> NDArray[np.float64]:
     """A number in [0, 1) for each memory row, `tables` times a step; [steps, tables, size]."""
     count = tables * size
-    return draws.uniform(seed, "rows", step * count, steps * count).reshape(steps, tables, size)
+    return rng.uniform(seed, "rows", step * count, steps * count).reshape(steps, tables, size)
 
 
 # --- made in the step, on the device, from the classes in the memory: the same shapes whatever they are

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from mnemon import draws
+from mnemon import rng
 
 START_CAPACITY = 16  # class rows held ready; doubled when they run out, so shapes change only log2(classes) times
 
@@ -48,19 +48,19 @@ def head_bias(seed: int, start: int, stop: int, d: int) -> Tensor:
 
 
 def _uniform_rows(seed: int, start: int, stop: int, d: int) -> Tensor:
-    u = draws.uniform(seed, "head", start * (d + 1), (stop - start) * (d + 1)).reshape(-1, d + 1)
+    u = rng.uniform(seed, "head", start * (d + 1), (stop - start) * (d + 1)).reshape(-1, d + 1)
     return torch.from_numpy((2 * u - 1) / math.sqrt(d))
 
 
 def proxy_rows(seed: int, start: int, stop: int, d: int) -> Tensor:
     """p_c = g / ‖g‖ with g ~ N(0, I)."""
-    g = draws.normal(seed, "proxies", start * d, (stop - start) * d).reshape(-1, d)
+    g = rng.normal(seed, "proxies", start * d, (stop - start) * d).reshape(-1, d)
     return F.normalize(torch.from_numpy(g), dim=1)
 
 
 def prototype_rows(seed: int, start: int, stop: int, e: int) -> Tensor:
     """p_c = u / ‖u‖ with u ~ U(0, 1)^e, as CoPE starts them."""
-    u = draws.uniform(seed, "prototypes", start * e, (stop - start) * e).reshape(-1, e)
+    u = rng.uniform(seed, "prototypes", start * e, (stop - start) * e).reshape(-1, e)
     return F.normalize(torch.from_numpy(u), dim=1)
 
 

@@ -20,7 +20,7 @@ from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.paper import numbers
-from mnemon.report import names
+from mnemon.render import names
 
 SEEDS = tuple(range(numbers.RUNS))
 ENOUGH = 0.985  # of the paper's mean: as good as the paper's, whatever the intervals say

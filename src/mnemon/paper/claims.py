@@ -17,8 +17,9 @@ from mnemon.experiments.summary import interval
 from mnemon.paper import cells, evidence, times
 from mnemon.paper.cells import Cell, Row, Sample
 from mnemon.paper.evidence import Absent, Source, row
-from mnemon.paper.tables import NOT_RUN, Column, Part, Table
-from mnemon.report import names
+from mnemon.paper.tables import NOT_RUN
+from mnemon.render import names
+from mnemon.render.tables import Column, Part, Table
 
 CONFIRMED, SO_FAR, DEPENDS = "confirmed", "confirmed so far", "depends"
 UNDECIDED, CONTRADICTED = "undecided", "contradicted"

@@ -30,8 +30,8 @@ from mnemon.paper.evidence import (
     row,
     size_accuracies,
 )
-from mnemon.report import names, style, svg
-from mnemon.report.groups import Style, palette_of
+from mnemon.render import names, style, svg
+from mnemon.render.palette import Style, palette_of
 from mnemon.streams.smooth import class_weights
 
 COLOURS = re.findall(r"--s\d: (#[0-9a-f]{6})", style.LIGHT)

@@ -15,8 +15,9 @@ from mnemon.paper import cells, times
 from mnemon.paper.cells import Cell, Row, Sample
 from mnemon.paper.claims import LEAST, gap
 from mnemon.paper.evidence import Absent, Source
-from mnemon.paper.tables import NOT_RUN, NOTHING, Bold, Column, Part, Table, label, ours
-from mnemon.report import names
+from mnemon.paper.tables import NOT_RUN, NOTHING, label, ours
+from mnemon.render import names
+from mnemon.render.tables import Bold, Column, Part, Table
 
 NOT_MEASURED = "not measured"
 STREAMS = (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS)

@@ -27,7 +27,6 @@ from mnemon.paper import (
     figures,
     measured,
     ranking,
-    render,
     searches,
     sensitivity,
     spent,
@@ -36,7 +35,8 @@ from mnemon.paper import (
 )
 from mnemon.paper.cells import Cell
 from mnemon.paper.evidence import Absent, Source
-from mnemon.report import names
+from mnemon.render import markup, names
+from mnemon.render.tables import Table
 
 TABLES = tuple(f"table{number}" for number in range(1, 8))
 FIGURES = tuple(f"fig{number}" for number in range(1, 6))
@@ -208,8 +208,8 @@ class Work:
         self, device: str, *, steps: int | None = None, progress: Progress, say: Callable[[str], None] = print
     ) -> None:
         """Run, count and time what is missing. Runs that diverge are named; their cells then have fewer runs."""
-        from mnemon.experiments.engine import Engine, choose_device
         from mnemon.experiments.runner import run_all
+        from mnemon.runtime.device import Engine, choose_device
 
         where = choose_device(device)
         plans = self.plans(device_name(device))
@@ -251,12 +251,12 @@ class Work:
             said.append(self._write_table(claims.check(source), ""))
         return said
 
-    def _write_table(self, table: tables.Table, verdicts: str) -> str:
+    def _write_table(self, table: Table, verdicts: str) -> str:
         folder = self.out / "tables"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
-        files.write(path, f"# {_heading(table)}\n\n{render.markdown(table)}".encode())
-        files.write(path.with_suffix(".tex"), render.latex(table, command(table)).encode())
+        files.write(path, f"# {_heading(table)}\n\n{markup.markdown(table)}".encode())
+        files.write(path.with_suffix(".tex"), markup.latex(table, command(table)).encode())
         return f"{table.name}: {verdicts}{path} and .tex"
 
     def _write_studies(self, source: Source) -> str:
@@ -294,12 +294,12 @@ class Work:
         return said
 
 
-def command(table: tables.Table) -> str:
+def command(table: Table) -> str:
     """What makes it: claims come with all."""
     return f"mnemon reproduce {table.name if table.name in TARGETS else 'all'}"
 
 
-def block(name: str, source: Source) -> tables.Table:
+def block(name: str, source: Source) -> Table:
     """A table by the name it has in a document: table1 … table7, claims, ranking, a Split stream, or method-NAME."""
     if name in TABLES:
         return tables.table(int(name[-1]), source.library, measured.read(source.out, measured.STREAMS))
@@ -328,7 +328,7 @@ def writer(path: Path, source: Source) -> documents.Block:
             return sensitivity.markdown(source.library)
         if name == "searches":
             return searches.markdown(source.out)
-        return render.markdown(tables.compact(block(name, source)))
+        return markup.markdown(tables.compact(block(name, source)))
 
     return written
 
@@ -352,7 +352,7 @@ def fill(paths: Iterable[Path], out: Path) -> list[str]:
 
 def device_name(device: str) -> str:
     """As records and times have it."""
-    from mnemon.experiments.engine import Engine, choose_device
+    from mnemon.runtime.device import Engine, choose_device
 
     return Engine(choose_device(device)).name
 
@@ -375,7 +375,7 @@ def _by_itself(target: str, plans: Sequence[Plan]) -> bool:
     return any(plan.target == target and (plan.again or plan.timed) for plan in plans)
 
 
-def _heading(table: tables.Table) -> str:
+def _heading(table: Table) -> str:
     return f"{table.name.replace('table', 'Table ')}: {table.title}" if table.name in TABLES else table.title
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from mnemon import files
 from mnemon.errors import MnemonError
+from mnemon.experiments.recipes import grids
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
 from mnemon.learning.build import choose
-from mnemon.paper import grids
-from mnemon.report import names
+from mnemon.render import names
 
 SHOWN = 4  # candidates of a search, the best first
 NEEDED = {"method", "loss", "stream", "grid", "fixed", "seeds", "rounds", "candidates"}  # of a log

@@ -18,7 +18,7 @@ from mnemon.experiments.found import Found
 from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
-from mnemon.report import names
+from mnemon.render import names
 
 SEEDS = range(5)
 

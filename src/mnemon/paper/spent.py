@@ -11,7 +11,7 @@ from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells
 from mnemon.paper.evidence import Source
-from mnemon.report import names
+from mnemon.render import names
 
 TABLES = (1, 2, 4)
 

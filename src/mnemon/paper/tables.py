@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from mnemon.experiments import protocol
+from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, grids, numbers, recipes
+from mnemon.paper import cells, numbers
 from mnemon.paper.cells import Cell, Library, Row, Sample
 from mnemon.paper.measured import Line
-from mnemon.report import names
+from mnemon.render import names
+from mnemon.render.tables import Bold, Column, Part, Table
 
 NOT_RUN, NOTHING, NOT_HERE = "not run", "–", "not available"
 MARKS = {"overlap": "✓", "good": "≥", "off": "✗", "": ""}
 LESS = {**MARKS, "good": "≤"}  # of forgetting, where less is better
 ABOVE = f"≤{cells.MORE_LOST:g}"  # of forgetting: more than the paper's, by so many points at most
-
-
-class Bold(str):
-    """A text that stands out."""
-
-
-class Column(NamedTuple):
-    over: str  # the heading that neighbours may share
-    name: str
-
-
-class Part(NamedTuple):
-    """One grid; the paper's wide tables are cut into several."""
-
-    columns: list[Column]
-    rows: list[list[str]]
-
-
-class Table(NamedTuple):
-    name: str
-    title: str
-    parts: list[Part]
-    notes: list[str]
 
 
 def table(number: int, library: Library, streams: Sequence[Line] = ()) -> Table:

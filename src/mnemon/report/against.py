@@ -10,7 +10,7 @@ from mnemon.experiments import records
 from mnemon.paper import cells, claims, tables
 from mnemon.paper.cells import Cell, Library, Sample
 from mnemon.paper.evidence import Source
-from mnemon.report import names
+from mnemon.render import names
 
 MEANS = {
     "overlap": "the intervals overlap",

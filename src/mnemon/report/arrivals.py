@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mnemon.report import figures, names
+from mnemon.render import names
+from mnemon.render.svg import Pen
+from mnemon.report import figures
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.figures import Share
 from mnemon.report.groups import Section
-from mnemon.report.svg import Pen
 from mnemon.streams.smooth import class_weights
 
 POINTS = 24  # of a curve, and fewer than twice as many

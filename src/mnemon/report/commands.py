@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mnemon.experiments import records
-from mnemon.report import names
+from mnemon.render import names
 from mnemon.report.groups import Group, Section, spec
 
 

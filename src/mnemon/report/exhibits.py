@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemon.experiments.metrics import forgotten
-from mnemon.report import arrivals, figures, names
+from mnemon.render import names
+from mnemon.render.svg import Pen
+from mnemon.report import arrivals, figures
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.figures import Line
 from mnemon.report.groups import Group, Section, estimate, own
 from mnemon.report.pairs import by_way, standing
-from mnemon.report.svg import Pen
 
 Floats = NDArray[np.float64]
 MOST = 20  # groups in a figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mnemon.report import names
+from mnemon.render import names
 from mnemon.report.groups import Group, Section
 
 

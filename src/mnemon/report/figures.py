@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.report import names
-from mnemon.report.groups import Style
-from mnemon.report.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, apart, ink
+from mnemon.render import names
+from mnemon.render.palette import Style
+from mnemon.render.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, apart, ink
 
 Floats = NDArray[np.float64]
 LABELLED = 20  # classes up to this many get a tick label each

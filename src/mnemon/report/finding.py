@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mnemon.report import names
+from mnemon.render import names
 from mnemon.report.groups import Group, Section
 from mnemon.report.pairs import by_way, difference, standing
 

@@ -18,7 +18,8 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import records
 from mnemon.experiments.records import Record
 from mnemon.metrics import confidence_interval
-from mnemon.report import names
+from mnemon.render import names
+from mnemon.render.palette import Style, facts_of, order_of, palette_of, way_of
 
 if TYPE_CHECKING:
     from mnemon.experiments.spec import Spec
@@ -37,15 +38,6 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
     "data": dict,
     "versions": dict,
 }
-PROTOCOL = ("passes", "augmentation", "memory", "forward", "backbone")  # parts that make a run another experiment
-HUES = 7  # series colours beside the accent
-
-
-class Style(NamedTuple):
-    """How a group is drawn, in every figure: 0 is the accent, 1 … HUES the other colours, HUES + 1 the muted one."""
-
-    colour: int
-    dash: int
 
 
 class Estimate(NamedTuple):
@@ -70,7 +62,7 @@ class Group:
 
     @property
     def way(self) -> tuple[str, str, str]:
-        return _way(self.first)
+        return way_of(self.first)
 
     @property
     def seeds(self) -> list[int]:
@@ -167,17 +159,17 @@ def _section(
 ) -> Section:
     groups: dict[str, dict[int, Record]] = {}
     for record in found:  # in the order they were finished: of two with the same seed the later one stays
-        key = json.dumps([_way(record), _facts(record)], sort_keys=True)
+        key = json.dumps([way_of(record), facts_of(record)], sort_keys=True)
         groups.setdefault(key, {})[record["seed"]] = record
-    ordered = sorted(groups.values(), key=lambda runs: _order(next(iter(runs.values()))))
+    ordered = sorted(groups.values(), key=lambda runs: order_of(next(iter(runs.values()))))
     by_way: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for runs in ordered:
         first = next(iter(runs.values()))
-        by_way.setdefault(_way(first), []).append(_facts(first))
+        by_way.setdefault(way_of(first), []).append(facts_of(first))
     made = []
     for runs in ordered:
         kept = tuple(runs[seed] for seed in sorted(runs))
-        way, facts = _way(kept[0]), _facts(kept[0])
+        way, facts = way_of(kept[0]), facts_of(kept[0])
         kin = by_way[way]
         differing = [k for k in facts if any(other.get(k) != facts[k] for other in kin)]
         name = names.way(*way, own_loss(way[0]))
@@ -212,44 +204,6 @@ def spec(record: Record) -> Spec:
     unsaid = {name: value for name, value in LATER.items() if known and hasattr(known, name)}
     given = {name: record[name] for name in ("split", "order", "backbone") if record.get(name) is not None}
     return Spec(record["method"], record["stream"], loss=record["loss"], options=unsaid | record["options"], **given)
-
-
-def _way(record: Record) -> tuple[str, str, str]:
-    return record["method"], record["loss"], record["classifier"]
-
-
-def _facts(record: Record) -> dict[str, Any]:
-    """Everything that makes two runs different experiments, beside their way; what the name tells when it differs."""
-    facts = dict(record["options"])
-    facts |= {name: record["protocol"][name] for name in PROTOCOL if name in record["protocol"]}
-    facts |= {"order": record.get("order", "natural"), "data": record.get("data", {}).get("checksum", "")[:8]}
-    if record["data"].get("name") == "arrays":  # the name of a stream object says no more than its kind
-        facts |= {"tasks": len(record["protocol"].get("tasks", ())), "samples": record["protocol"].get("samples")}
-    return facts | records.precision(record)
-
-
-def _order(record: Record) -> tuple[Any, ...]:
-    classifiers = list(names.CLASSIFIERS)
-    classifier = record["classifier"]
-    place = classifiers.index(classifier) if classifier in classifiers else len(classifiers)
-    values = [(k, (0, v, "") if isinstance(v, int | float) else (1, 0, str(v))) for k, v in _facts(record).items()]
-    return names.method_order(record["method"]), record["method"], record["loss"], place, classifier, sorted(values)
-
-
-def palette_of(found: Sequence[Record]) -> dict[tuple[str, str, str], Style]:
-    """One style a way for the whole page: the paper's own in the accent, the bounds muted, the rest by order."""
-    ways = list(dict.fromkeys(_way(r) for r in sorted(found, key=_order)))
-    palette: dict[tuple[str, str, str], Style] = {}
-    others = 0
-    for way in ways:
-        if way[0] in names.BOUNDS:
-            palette[way] = Style(HUES + 1, names.BOUNDS.index(way[0]))
-        elif way == ("hybrid", "hybrid", "ncm"):
-            palette[way] = Style(0, 0)
-        else:
-            palette[way] = Style(1 + others % HUES, others // HUES)
-            others += 1
-    return palette
 
 
 def _details(folder: Path, runs: Sequence[Record]) -> tuple[dict[str, Any], ...]:

@@ -11,16 +11,18 @@ from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
 from mnemon.paper import evidence, numbers
-from mnemon.report import facts, names
+from mnemon.render import names
+from mnemon.render.palette import Style
+from mnemon.render.style import CSS
+from mnemon.render.svg import DASHES, Pen
+from mnemon.report import facts
 from mnemon.report.against import against
 from mnemon.report.commands import commands
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.exhibits import exhibits
 from mnemon.report.finding import headline
-from mnemon.report.groups import Estimate, Group, Section, Style, read
+from mnemon.report.groups import Estimate, Group, Section, read
 from mnemon.report.pairs import by_way, standing
-from mnemon.report.style import CSS
-from mnemon.report.svg import DASHES, Pen
 
 METRICS = (
     ("average_accuracy", "Average Accuracy", max),

@@ -11,9 +11,8 @@ from pathlib import Path
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import records
-from mnemon.paper import render
-from mnemon.paper.tables import Column, Part, Table
-from mnemon.report import names
+from mnemon.render import markup, names
+from mnemon.render.tables import Column, Part, Table
 from mnemon.report.groups import Estimate, Group, Section, own, read
 from mnemon.report.pairs import difference, standing
 
@@ -100,11 +99,11 @@ def _said(found: Estimate | None, written: Callable[[float], str] = names.fixed)
 
 
 def _markdown(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
-    return render.markdown(_table(sections, rivals, against))
+    return markup.markdown(_table(sections, rivals, against))
 
 
 def _latex(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
-    return render.latex(_table(sections, rivals, against), "mnemon report")
+    return markup.latex(_table(sections, rivals, against), "mnemon report")
 
 
 # --- for programs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import MnemonError
 from mnemon.streams.stream import Stream, check_labels
 
@@ -16,5 +16,5 @@ def iid(labels: ArrayLike, *, epochs: int, seed: int) -> Stream:
     if epochs < 1:
         raise MnemonError(f"an i.i.d. stream has at least one epoch, not {epochs}.")
     n = len(y)
-    indices = np.concatenate([draws.permutation(seed, "stream order", e * n, n) for e in range(epochs)])
+    indices = np.concatenate([rng.permutation(seed, "stream order", e * n, n) for e in range(epochs)])
     return Stream(kind="iid", indices=indices, boundaries=(len(indices),), tasks=(tuple(np.unique(y).tolist()),))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import MnemonError
 from mnemon.streams.stream import Stream, check_labels
 
@@ -49,7 +49,7 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = 0.5) ->
         raise MnemonError(f"the spread of a Smooth stream lies between 0.000001 and 1000000, not at {spread}.")
 
     log_w = _log_weights(len(classes), length, spread)
-    u = draws.uniform(seed, "smooth class", 0, length)
+    u = rng.uniform(seed, "smooth class", 0, length)
     drawn = np.empty(length, np.int64)
     start = 0
     while start < length:  # more than one turn only when a class runs out of images
@@ -62,7 +62,7 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = 0.5) ->
         start = int(over[0])  # from here on the exhausted class has weight 0
         log_w[start:, drawn[start]] = -np.inf
 
-    shuffled = draws.permutation(seed, "stream order", 0, len(y))
+    shuffled = rng.permutation(seed, "stream order", 0, len(y))
     indices = np.empty(length, np.int64)
     for c in range(len(classes)):
         when = np.flatnonzero(drawn == c)

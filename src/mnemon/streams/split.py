@@ -7,7 +7,7 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mnemon import draws
+from mnemon import rng
 from mnemon.errors import MnemonError, unknown
 from mnemon.streams.stream import Stream, check_labels
 
@@ -21,10 +21,10 @@ def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -
     if order not in ("natural", "random"):
         raise unknown("class order", order, ("natural", "random"))
     if order == "random":
-        classes = classes[draws.permutation(seed, "class order", 0, len(classes))]
+        classes = classes[rng.permutation(seed, "class order", 0, len(classes))]
     groups = np.array_split(classes, tasks)
 
-    shuffled = draws.permutation(seed, "stream order", 0, len(y))  # one shuffle; each task keeps its part of it
+    shuffled = rng.permutation(seed, "stream order", 0, len(y))  # one shuffle; each task keeps its part of it
     parts = [shuffled[np.isin(y[shuffled], group)] for group in groups]
     return Stream(
         kind="split",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon import draws as random
+from mnemon import rng as random
 from mnemon.learning.memory import NOBODY, class_ranks, class_table, free_slots, row_keys
 from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
 from mnemon.learning.options import option

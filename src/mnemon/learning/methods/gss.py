@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemon import draws as random
+from mnemon import rng as random
 from mnemon.learning.memory import Column, free_slots, row_keys
 from mnemon.learning.method import Draws, Method, Pass, Plan, Span
 from mnemon.learning.options import option

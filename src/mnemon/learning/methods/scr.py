@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon import draws as random
+from mnemon import rng as random
 from mnemon.errors import MnemonError
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, joined
 from mnemon.learning.options import option

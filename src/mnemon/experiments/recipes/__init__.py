@@ -1,0 +1,1 @@
+"""Hyper-parameters: what each cell of the tables uses, and what a search tries."""

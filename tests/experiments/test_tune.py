@@ -1,0 +1,344 @@
+"""Tuning: the best of a grid on validation, by halving, stopped and gone on with, kept in the recipes."""
+
+import functools
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import mnemon
+from mnemon import MnemonError, cli
+from mnemon.experiments import records, tuning
+from mnemon.experiments.found import Found
+from mnemon.experiments.recipes import grids, recipes
+from mnemon.experiments.run import Run
+from mnemon.experiments.runner import run_all
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.summary import interval
+from mnemon.experiments.tuning import search
+from mnemon.learning.methods import methods
+from mnemon.learning.objectives import OBJECTIVES
+from mnemon.paper import searches
+
+ROOT = Path(__file__).parents[2]
+STREAM = "split-digits"
+RATES = (0.02, 0.1, 0.3, 0.2)
+GRID = ["lr=" + ",".join(map(str, RATES))]
+ENDLESS = "1e30"  # a learning rate with which training diverges
+
+
+@functools.cache
+def validated(lr, seed):
+    return mnemon.run("er", STREAM, seed=seed, split="valid", lr=lr)["average_accuracy"]
+
+
+def tune(out, grid=GRID, method="er", seeds=(100, 101), **more):
+    return search(method, STREAM, out, grid=grid, seeds=seeds, device="cpu", **more)
+
+
+def log(out, name="er-ce-split-digits"):
+    return json.loads((out / "tuning" / f"{name}.json").read_text())
+
+
+@pytest.fixture
+def no_runs(monkeypatch):
+    """From now on nothing may run."""
+    return lambda: monkeypatch.setattr(Run, "settle", lambda *_: pytest.fail("ran again"))
+
+
+def test_the_best_mean_on_validation_is_chosen(tmp_path):
+    found = tune(tmp_path)
+    means = {lr: (validated(lr, 100) + validated(lr, 101)) / 2 for lr in RATES}
+    order = sorted(RATES, key=means.get, reverse=True)
+    assert [c.values["lr"] for c in found.candidates] == order
+    written = log(tmp_path)
+    assert written["chosen"] == found.chosen.values == {"lr": order[0]}
+    assert [c["mean"] for c in written["candidates"]] == pytest.approx([means[lr] for lr in order])
+    made = records.read(tmp_path)
+    assert {(r["split"], r["order"], r["cell"]) for r in made} == {("valid", "natural", "tune")}
+    assert {r["seed"] for r in made} == {100, 101}
+    assert (written["finished"], written["recipe"], len(written["data"]["checksum"])) == (True, {"lr": 0.2}, 64)
+
+
+def test_halving_takes_the_best_of_the_first_seed_to_all_seeds(tmp_path):
+    found = tune(tmp_path, seeds=(100, 101, 102), best=2)
+    first = sorted(RATES, key=lambda lr: validated(lr, 100), reverse=True)
+    seeds = {r["options"]["lr"]: set() for r in records.read(tmp_path)}
+    for r in records.read(tmp_path):
+        seeds[r["options"]["lr"]].add(r["seed"])
+    assert seeds == {lr: {100, 101, 102} if lr in first[:2] else {100} for lr in RATES}
+    assert {c.values["lr"] for c in found.finalists} == set(first[:2])
+    means = {lr: sum(validated(lr, seed) for seed in (100, 101, 102)) for lr in first[:2]}
+    assert found.chosen.values["lr"] == max(means, key=means.get)
+    assert [c.values["lr"] for c in found.candidates[2:]] == first[2:]
+    rounds = [{"seeds": [100], "candidates": 4}, {"seeds": [100, 101, 102], "candidates": 2}]
+    assert log(tmp_path)["rounds"] == rounds
+
+
+def test_a_second_search_runs_nothing_and_writes_the_same_log(tmp_path, no_runs):
+    tune(tmp_path, best=2)
+    before = (tmp_path / "tuning" / "er-ce-split-digits.json").read_bytes()
+    no_runs()
+    tune(tmp_path, best=2)
+    assert (tmp_path / "tuning" / "er-ce-split-digits.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("after", [3, 5])  # in the first round, in the second
+def test_a_killed_search_goes_on(tmp_path, monkeypatch, after):
+    class Killed(BaseException):
+        pass
+
+    def kill(self, *_, **__):
+        if len(records.read(tmp_path / "b")) == after:
+            raise Killed
+
+    whole = tune(tmp_path / "a", best=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning._Shown, "finished", kill)
+        with pytest.raises(Killed):
+            tune(tmp_path / "b", best=2)
+    assert (tmp_path / "b" / "tuning").exists() == (after > 4)
+    made = len(records.read(tmp_path / "b"))
+    again = tune(tmp_path / "b", best=2)
+    assert made == after
+    assert len(records.read(tmp_path / "b")) == 6
+    assert again.chosen.values == whole.chosen.values
+    assert log(tmp_path / "b")["candidates"] == log(tmp_path / "a")["candidates"]
+
+
+def test_a_candidate_that_diverges_is_the_worst_and_not_tried_again(tmp_path, no_runs):
+    grid = [f"lr={ENDLESS},0.02,0.2"]
+    found = tune(tmp_path, grid)
+    assert [c.values["lr"] for c in found.candidates] == [0.2, 0.02, 1e30]
+    assert log(tmp_path)["candidates"][-1]["diverged"] == [100, 101]
+    assert log(tmp_path)["candidates"][-1]["mean"] is None
+    no_runs()
+    assert tune(tmp_path, grid).candidates[-1].diverged == {100, 101}
+
+
+def test_divergence_in_the_second_round_lets_nobody_else_move_up_later(tmp_path, monkeypatch, no_runs):
+    """The candidate of the second round that diverged there takes its place again when the search is repeated."""
+    real = tuning.run_all
+
+    def lossy(specs, *rest, **more):
+        kept = [s for s in specs if (s.options["lr"], s.seed) != (0.3, 101)]
+        made = real(kept, *rest, **more) if kept else []
+        if len(kept) < len(specs):
+            raise tuning.Diverged("one diverged")
+        return made
+
+    monkeypatch.setattr(tuning, "run_all", lossy)
+    assert validated(0.3, 100) > validated(0.1, 100)
+    found = tune(tmp_path, best=2)
+    assert found.candidates[-1].values == {"lr": 0.3}
+    made = len(records.read(tmp_path))
+    no_runs()
+    assert tune(tmp_path, best=2).chosen.values == found.chosen.values
+    assert len(records.read(tmp_path)) == made
+
+
+def test_where_all_diverge_nothing_is_chosen(tmp_path, copied, capsys):
+    before = copied.read_bytes()
+    words = f"tune --method er --stream {STREAM} --grid lr={ENDLESS} --keep --quiet --out".split()
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*words, str(tmp_path)])
+    assert stop.value.code == 2
+    assert "every candidate diverged" in capsys.readouterr().err
+    assert log(tmp_path)["chosen"] is None
+    assert copied.read_bytes() == before
+
+
+def test_runs_of_another_device_are_taken(tmp_path, no_runs):
+    specs = [Spec("er", STREAM, s, split="valid", options={"lr": lr}) for lr in (0.1, 0.2) for s in (100, 101)]
+    made = run_all(specs, tmp_path / "here", device="cpu")
+    there = []
+    for spec, r in zip(specs, made, strict=True):
+        key = spec.key(spec.choice(), STREAM, r["data"]["checksum"], {"device": "Some GPU"})
+        there.append(r | {"device": "Some GPU", "run": key, "precision": "tf32"})
+    (tmp_path / "there").mkdir()
+    records.append(tmp_path / "there", there)
+    no_runs()
+    found = tune(tmp_path / "there", ["lr=0.1,0.2"])
+    assert {device for c in log(tmp_path / "there")["candidates"] for device in c["devices"]} == {"Some GPU"}
+    assert found.chosen.values == {"lr": 0.2}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"split": "test"},
+        {"order": "random"},
+        {"options": {"lr": 0.1, "memory_size": 50}},
+        {"loss": "ace"},
+        {"backbone": "mlp"},
+    ],
+    ids=str,
+)
+def test_another_experiment_is_not_taken(tmp_path, other):
+    asked = Spec("er", STREAM, 100, split="valid", options={"lr": 0.1})
+    given = {"split": "valid", "options": {"lr": 0.1}} | other
+    made = run_all([Spec("er", STREAM, 100, **given)], tmp_path, device="cpu")
+    assert Found(made).of(asked) is None
+    assert Found(made).of(Spec("er", STREAM, 100, **given)) == made[0]
+    assert Found(made).of(Spec("er", STREAM, 100, **given), checksum="another") is None
+    in_bf16 = [made[0] | {"device": "Some GPU", "precision": "bf16"}]
+    assert Found(in_bf16).of(Spec("er", STREAM, 100, **given)) is None
+
+
+def test_keep_changes_one_cell(tmp_path, copied, capsys):
+    before = recipes.cells()
+    words = f"tune --method er --stream {STREAM} --grid lr=0.02,0.3 --seeds 100-101 --quiet --out".split()
+    cli.main([*words, str(tmp_path)])
+    out = capsys.readouterr().out
+    assert recipes.cells() == before
+    assert (
+        f"mnemon tune --method er --stream {STREAM} --grid lr=0.02,0.3 --seeds 100-101 --out {tmp_path} --keep" in out
+    )
+    assert "recipe: lr 0.2 (tuned on validation" in out
+    cli.main([*words, str(tmp_path), "--keep"])
+    after = recipes.cells()
+    name = ("er", "ce", STREAM)
+    assert {n: c for n, c in after.items() if n != name} == {n: c for n, c in before.items() if n != name}
+    assert after[name].values == {"lr": 0.3}
+    assert after[name].source.startswith("mnemon tune, on validation: 2 candidates, seeds 100-101, accuracy ")
+    assert Spec("er", STREAM).choice().method.lr == 0.3
+    assert "kept: er / ce / split-digits: lr 0.3" in capsys.readouterr().out
+
+
+def test_keep_leaves_what_was_not_searched_at_the_recipe(tmp_path, copied):
+    recipes.keep(("hybrid", "hybrid", STREAM), recipes.Cell({"gamma": 0.7, "lr": 0.3, "divisor": "batch"}, "-"))
+    search("hybrid", STREAM, tmp_path, grid=["lr=0.1"], seeds=[100], device="cpu").keep()
+    assert recipes.recipe("hybrid", "hybrid", "split", "digits") == {"gamma": 0.7, "lr": 0.1, "divisor": "batch"}
+    search("hybrid", STREAM, tmp_path, loss="ms", grid=["lr=0.2"], seeds=[100], device="cpu").keep()
+    assert recipes.recipe("hybrid", "ms", "split", "digits") == {"lr": 0.2, "divisor": "batch"}
+    assert recipes.recipe("hybrid", "hybrid", "split", "digits")["lr"] == 0.1
+    other = search("er", "smooth-digits-0.25", tmp_path, grid=["lr=0.2"], seeds=[100], device="cpu")
+    with pytest.raises(MnemonError, match="another spread"):
+        other.keep()
+
+
+def test_what_is_said_about_the_choice(tmp_path, capsys):
+    cli.main(["tune", "--method", "er", "--stream", STREAM, "--grid", *GRID, "--out", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert err.startswith("round 1: 4 candidates on seeds 100-102, 12 runs\nlr 0.02, seed 100: accuracy ")
+    (line,) = (line for line in out.splitlines() if line.startswith("1  "))
+    assert "0.3 " in line
+    assert line.rstrip().endswith("chosen")
+    assert "edge: lr 0.3 is the largest of its grid" in out
+    found = tune(tmp_path, seeds=(100, 101, 102))
+    gaps = [validated(0.3, seed) - validated(0.2, seed) for seed in (100, 101, 102)]
+    mean, half = mnemon.metrics.confidence_interval(gaps)
+    assert f"runner-up: lr 0.2, {mean:.2f} behind" in out
+    assert f"± {half:.2f})" in out
+    assert (found.finalists[1] in found.in_noise()) == (mean <= half)
+    assert "one seed cannot tell noise" in " ".join(tune(tmp_path, seeds=(100,)).sentences())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--method er --seeds 3", "seeds below 100 are the tables'"),
+        ("--method er --seeds 99-101", "seeds below 100 are the tables'"),
+        ("--method er --grid rate=0.1", "er with the loss ce has no option 'rate' to tune; it has lr."),
+        ("--method er --grid lr", "a grid is written as OPTION=VALUE,VALUE"),
+        ("--method er --grid lr=", "a grid is written as OPTION=VALUE,VALUE"),
+        ("--method er --grid lr=fast", "lr must be of type float, not 'fast'"),
+        ("--method er --grid lr=0.1,-1", "lr must be above 0"),
+        ("--method er --grid lr=nan", "lr must be a finite number"),
+        ("--method er --grid lr=0.1 lr=0.2", "lr is in the grid twice"),
+        ("--method er --grid memory_size=100,200", "memory_size belongs to the protocol"),
+        ("--method hybrid --grid divisor=half", "unknown divisor 'half'"),
+        ("--method fine-tune --grid forward=separate", "no option 'forward'"),
+        ("--method er --best 0", "at least one candidate"),
+        ("--method hybird", "did you mean 'hybrid'?"),
+        ("--method er --loss nothing", "unknown loss 'nothing'"),
+        ("--method er --device gpu", "there is no device 'gpu' here"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["tune", "--stream", STREAM, *words.split()])
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["half a l", "[]", '{"data": 3}'])
+def test_a_damaged_log_is_named(tmp_path, content):
+    (tmp_path / "tuning").mkdir()
+    (tmp_path / "tuning" / "er-ce-split-digits.json").write_text(content)
+    with pytest.raises(MnemonError, match="not the log of a search"):
+        tune(tmp_path)
+
+
+def test_every_grid_can_be_run():
+    sizes = {}
+    for name in methods():
+        for loss in OBJECTIVES:
+            try:
+                Spec(name, "split-cifar10", loss=loss).choice()
+            except MnemonError:
+                continue
+            grid = grids.grid(name, loss)
+            for option, values in grid.items():
+                for value in values:
+                    Spec(name, "split-cifar10", loss=loss, options={option: value}).choice()
+            size = 1
+            for values in grid.values():
+                size *= len(values)
+            sizes[name, loss] = size
+    assert sizes["hybrid", "hybrid"] == 10 * 9 * 2
+    assert sizes["hybrid", "ms"] == 20
+    assert sizes["er", "ce"] == sizes["fine-tune", "ce"] == sizes["iid-offline", "ce"] == 4
+    assert sizes["cope", "cope"] == 7
+    assert sizes["scr", "supcon"] == 9
+    assert sizes["der++", "ce"] == 12
+    assert sizes["gmed-mir", "ce"] == 120
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "tuning").glob("*.json")), ids=lambda path: path.stem)
+def test_a_committed_log_is_what_its_records_say(path):
+    """Every accuracy is that of a committed run on validation, every candidate is there, the best mean was chosen."""
+    there = {(r["run"], r["classifier"]): r for r in records.read(ROOT / "results")}
+    told = json.loads(path.read_text())
+    assert told["finished"]
+    assert len(told["candidates"]) == math.prod(len(values) for values in told["grid"].values())
+    means = []
+    for candidate in told["candidates"]:
+        for run, (seed, accuracy) in zip(candidate["runs"], candidate["accuracies"].items(), strict=True):
+            r = there[run, told["classifier"]]
+            assert (r["split"], r["seed"], r["average_accuracy"]) == ("valid", int(seed), accuracy)
+            assert r["options"] == told["fixed"] | candidate["values"]
+        if list(map(int, candidate["accuracies"])) == told["seeds"] and not candidate["diverged"]:
+            means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"]))
+    assert max(means, key=lambda pair: pair[0])[1] == told["chosen"]
+
+
+def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
+    """First η, then the edits at the η that was kept: the second search does not write over the first."""
+    rates = tune(tmp_path, ["lr=0.02,0.2"], "gmed-er")
+    first = rates.log.read_bytes()
+    edits = tune(tmp_path, ["edit_hold=0.0", "edit_rate=0.1,1.0"], "gmed-er")
+    assert rates.log.read_bytes() == first
+    assert (rates.log.stem, edits.log.stem) == (
+        "gmed-er-ce-split-digits-lr",
+        "gmed-er-ce-split-digits-edit_hold-edit_rate",
+    )
+    text = searches.markdown(tmp_path)
+    assert "| GMED-ER, Split Digits | η 0.02, 0.2, at α 0.1, β 0.01 |" in text
+    assert "| GMED-ER, Split Digits | β 0.0 × α 0.1, 1.0, at η " in text
+
+
+def test_the_searches_of_a_folder_as_a_table(tmp_path):
+    """The best first, with what the recipe is now; a log that is none is named."""
+    found = tune(tmp_path, ["lr=0.02,0.2"])
+    (line,) = searches.markdown(tmp_path).splitlines()[2:]
+    best, other = (interval(c.accuracies) for c in found.candidates)
+    assert f"| ER, Split Digits | η 0.02, 0.2 | 100–101 | η 0.2 | η {found.chosen.values['lr']}: {best}; " in line
+    assert line.endswith(f"{other} |")
+    (tmp_path / "tuning" / "x.json").write_text("{")
+    with pytest.raises(MnemonError, match="is not the log of a search"):
+        searches.markdown(tmp_path)
