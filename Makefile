@@ -16,6 +16,7 @@ test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev
@@ -46,4 +47,4 @@ pack: .venv/.core
 	$(BIN)/python -c 'from mnemon.experiments.records import pack; pack("results")'
 
 clean:
-	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from mnemon import MnemonError, cli
-from mnemon.bench import contest, eager, startup
-from mnemon.bench.hands import Hands
+from mnemon.bench import eager, startup, timing
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.bench.training import Ours, Plain, plain_loop
+from mnemon.bench.workers import Workers
 from mnemon.runtime.device import Engine
 
 CPU = torch.device("cpu")
@@ -22,13 +22,13 @@ def task():
 
 def test_each_round_begins_with_another_and_the_first_does_not_count():
     order = []
-    taken = contest.interleaved({name: lambda name=name: order.append(name) for name in "abc"}, 3)
+    taken = timing.interleaved({name: lambda name=name: order.append(name) for name in "abc"}, 3)
     assert "".join(order) == "abcbcacababc"
     assert {name: len(values) for name, values in taken.items()} == {"a": 3, "b": 3, "c": 3}
 
 
 def test_ratios_are_taken_round_by_round():
-    assert contest.ratio([2.0, 8.0, 3.0], [1.0, 2.0, 1.0]) == (3.0, 2.5, 3.5)
+    assert timing.ratio([2.0, 8.0, 3.0], [1.0, 2.0, 1.0]) == (3.0, 2.5, 3.5)
 
 
 @pytest.mark.parametrize("method", eager.LOOPS)
@@ -80,7 +80,7 @@ def test_agem_keeps_the_gradient_from_opposing_the_memory(task):
 
 
 def test_workers_make_steps_when_they_are_told():
-    hands = Hands("mlp", "er", 3, 2)
+    hands = Workers("mlp", "er", 3, 2)
     try:
         hands.steps(2)
         hands.steps(2)

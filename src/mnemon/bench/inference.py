@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from mnemon.bench import contest
+from mnemon.bench import timing
 from mnemon.bench.shapes import make_run, make_task
 from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.runtime.device import Engine
@@ -45,13 +45,13 @@ def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, 
         "ncm, means kept": with_kept,
         "softmax and ncm in one pass": lambda: whole("softmax", "ncm"),
     }
-    taken = contest.interleaved(works, rounds)
+    taken = timing.interleaved(works, rounds)
     return {
         "net": net,
         "images": images,
         "memory": learner.memory.size,
-        "seconds": {name: contest.median(values) for name, values in taken.items()},
-        "times_softmax": {name: contest.ratio(values, taken["softmax"]) for name, values in taken.items()},
+        "seconds": {name: timing.median(values) for name, values in taken.items()},
+        "times_softmax": {name: timing.ratio(values, taken["softmax"]) for name, values in taken.items()},
     }
 
 

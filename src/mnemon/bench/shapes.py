@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mnemon import streams
 from mnemon.errors import unknown
+from mnemon.experiments.lane import threads
 from mnemon.experiments.recipes.recipes import recipe
 from mnemon.experiments.run import Run, Task, array_task
 from mnemon.learning.build import choose
@@ -44,3 +46,9 @@ def make_run(
     if kind.method.replays:
         given = {"memory_size": memory_size or NETS[net][2]} | given
     return Run(choose(method, given=given), replace(task, backbone=net), seed=seed, device=device, bf16=bf16)
+
+
+def learn_here(run: Run, rows: NDArray[np.int64]) -> None:
+    """Steps on the CPU as the runner makes them: the MLP's with one thread."""
+    with threads(run):
+        run.learner.learn(run.task.x, run.y, rows)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from functools import partial
 
-from mnemon.bench import contest
+from mnemon.bench import timing
 
 PROGRAMS = {
     "python": ["-c", "pass"],
@@ -24,4 +24,4 @@ def measure(rounds: int) -> dict[str, float]:
         name: partial(subprocess.run, [sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
         for name, words in PROGRAMS.items()
     }
-    return {name: contest.median(values) for name, values in contest.interleaved(works, rounds).items()}
+    return {name: timing.median(values) for name, values in timing.interleaved(works, rounds).items()}

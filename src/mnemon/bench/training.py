@@ -7,15 +7,13 @@ import math
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mnemon.bench import contest, eager
-from mnemon.bench.hands import Hands
-from mnemon.bench.shapes import make_run, make_task
+from mnemon.bench import eager, timing
+from mnemon.bench.shapes import learn_here, make_run, make_task
+from mnemon.bench.workers import Workers
 from mnemon.errors import MnemonError
-from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task, stack
 from mnemon.experiments.runner import AT_ONCE
 from mnemon.experiments.work import STACK
@@ -119,12 +117,6 @@ class Ours:
         pass
 
 
-def learn_here(run: Run, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-    """Steps on the CPU as the runner makes them: the MLP's with one thread."""
-    with threads(run):
-        run.learner.learn(run.task.x, run.y, rows)
-
-
 def contestants(net: str, method: str, task: Task, engine: Engine, many: list[int]) -> dict[str, Contestant]:
     """By name: "eager" (on a CPU with all threads, and "eager, 1 thread"), "1 run", "15 runs" …"""
     device, bf16, cores = engine.device, engine.precision == "bf16", torch.get_num_threads()
@@ -138,7 +130,7 @@ def contestants(net: str, method: str, task: Task, engine: Engine, many: list[in
     for count in many:
         name = f"{count} runs" if count > 1 else "1 run"
         spread = device.type == "cpu" and count > 1 and cores > 1
-        found[name] = Hands(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
+        found[name] = Workers(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
     return found
 
 
@@ -166,12 +158,12 @@ def measure(
     try:
         for one in those.values():
             one.steps(first)
-        taken = contest.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
+        taken = timing.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
     finally:
         for one in those.values():
             one.close()
     each = {name: [1e3 * s / steps / those[name].runs for s in taken[name]] for name in those}  # ms a run-step
-    plain = min((name for name in each if name.startswith("eager")), key=lambda name: contest.median(each[name]))
+    plain = min((name for name in each if name.startswith("eager")), key=lambda name: timing.median(each[name]))
     found: dict[str, Any] = {
         "net": net,
         "method": method,
@@ -179,14 +171,14 @@ def measure(
         "fastest_eager": plain,
         "options": sample.choice.options(),
         "steps": steps,
-        "ms_per_run_step": {name: contest.median(values) for name, values in each.items()},
-        "times_eager": {name: contest.ratio(each[plain], values) for name, values in each.items()},
+        "ms_per_run_step": {name: timing.median(values) for name, values in each.items()},
+        "times_eager": {name: timing.ratio(each[plain], values) for name, values in each.items()},
         "rounds_ms": each,
     }
     if engine.device.type == "cuda":
         found["device_mib"] = (torch.cuda.max_memory_allocated(engine.device) - before) / 2**20
     else:
-        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Hands)}
+        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Workers)}
     return found
 
 
@@ -200,8 +192,8 @@ def costs(net: str, methods: list[str], engine: Engine, *, rounds: int, steps: i
     }
     for one in those.values():
         one.steps(_first(one.list[0], full))
-    taken = contest.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
-    return {"net": net, "times_er": {name: contest.ratio(values, taken["er"]) for name, values in taken.items()}}
+    taken = timing.interleaved({name: partial(one.steps, steps) for name, one in those.items()}, rounds)
+    return {"net": net, "times_er": {name: timing.ratio(values, taken["er"]) for name, values in taken.items()}}
 
 
 def _first(run: Run, full: bool) -> int:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
+from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.records import Record
-from mnemon.metrics import confidence_interval
 from mnemon.render import names
 from mnemon.render.palette import Style, facts_of, order_of, palette_of, way_of
 

@@ -1,6 +1,6 @@
 """Runs spread over worker processes, as `mnemon run` spreads them on a CPU; here each makes steps when it is told to.
 
-Run as a program (`python -m mnemon.bench.hands NET METHOD FIRST LAST THREADS`) this is such a worker.
+Run as a program (`python -m mnemon.bench.workers NET METHOD FIRST LAST THREADS`) this is such a worker.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import sys
 
 import torch
 
-from mnemon.bench.shapes import make_run, make_task
+from mnemon.bench.machine import resident_mib
+from mnemon.bench.shapes import learn_here, make_run, make_task
 
 
-class Hands:
+class Workers:
     """`runs` runs in `processes` processes."""
 
     def __init__(self, net: str, method: str, runs: int, processes: int) -> None:
@@ -24,7 +25,7 @@ class Hands:
         ends = [runs * k // processes for k in range(processes + 1)]
         self.workers = [
             subprocess.Popen(
-                [sys.executable, "-m", "mnemon.bench.hands", net, method, str(first), str(last), str(threads)],
+                [sys.executable, "-m", "mnemon.bench.workers", net, method, str(first), str(last), str(threads)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -60,9 +61,6 @@ class Hands:
 
 
 def main(net: str, method: str, first: int, last: int, threads: int) -> None:
-    from mnemon.bench.machine import resident_mib
-    from mnemon.bench.training import learn_here
-
     torch.set_num_threads(threads)
     cpu = torch.device("cpu")
     task = make_task(net, cpu)
