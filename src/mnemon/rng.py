@@ -30,6 +30,7 @@ PURPOSES = {
     "rows": 12,  # a key for each memory row, by which a step chooses among them
     "accept": 13,  # whether a sample may take a row
     "views": 14,  # how a second view of a sample is shifted and mirrored
+    "patches": 15,  # which patches of the first images whiten and make the dictionary
 }
 
 

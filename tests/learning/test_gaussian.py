@@ -1,0 +1,184 @@
+"""The streaming Gaussian classifier against its definition, and the properties that follow from sufficient statistics.
+
+Tolerances are stated on scores, relative to their spread: float32 statistics of a few thousand samples agree with float64
+to a few parts in a million; ten times that is allowed.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mnemon.errors import MnemonError
+from mnemon.learning.gaussian import Gaussian
+
+N, D, C, LAM = 3000, 24, 6, 1e-3
+TOLERANCE = 5e-5  # of the spread of the scores
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Features far from the origin, with unequal scales: what would break G − Σ n μμᵀ in float32."""
+    made = torch.Generator().manual_seed(0)
+    y = torch.randint(0, C, (N,), generator=made)
+    y[:5] = torch.arange(5)
+    f = torch.randn(N, D, generator=made) * torch.logspace(-2, 1, D) + torch.randn(C, D, generator=made)[y] + 100
+    return f, y
+
+
+def learned(f, y, cuts=(), **more):
+    made = Gaussian(D, C, **more)
+    for part, classes in zip(torch.tensor_split(f, cuts), torch.tensor_split(y, cuts), strict=True):
+        made.add(part, classes)
+    return made
+
+
+def reference(f, y, lam=LAM):
+    """Scores by the definition, in float64: class means, scatter around them, an inverse."""
+    f = f.double()
+    means = torch.stack([f[y == c].mean(0) for c in range(C)])
+    away = f - means[y]
+    sigma = sum(torch.outer(a, a) for a in away) / len(f)
+    inverse = torch.linalg.inv(sigma + lam * sigma.diagonal().mean() * torch.eye(D, dtype=torch.float64))
+    return lambda x: torch.stack([x.double() @ inverse @ m - 0.5 * m @ inverse @ m for m in means], 1)
+
+
+def apart(a, b):
+    """The largest difference of two tables of scores, each minus its row's mean (which predicts nothing), by their spread."""
+    a, b = (scores - scores.mean(1, keepdim=True) for scores in (a, b))
+    return float((a - b).abs().max() / b.std())
+
+
+def test_scores_are_those_of_the_definition(samples) -> None:
+    f, y = samples
+    assert apart(learned(f, y).discriminant(LAM)(f), reference(f, y)(f)) < TOLERANCE
+
+
+def test_any_order_and_any_chunks_give_the_same_scores(samples) -> None:
+    f, y = samples
+    whole = learned(f, y).discriminant(LAM)(f)
+    by_class = torch.argsort(y, stable=True)
+    for order, cuts in (
+        (by_class, ()),
+        (by_class.flip(0), range(10, N, 10)),
+        (torch.arange(N), range(1, N)),
+        (torch.randperm(N, generator=torch.Generator().manual_seed(1)), (1, 2, 700, 701)),
+    ):
+        assert apart(learned(f[order], y[order], list(cuts)).discriminant(LAM)(f), whole) < TOLERANCE
+
+
+def test_merged_learners_are_one_that_saw_all(samples) -> None:
+    f, y = samples
+    first, second = learned(f[:1000], y[:1000]), learned(f[1000:], y[1000:])
+    first.merge(second)
+    assert torch.equal(first.counts, learned(f, y).counts)
+    assert apart(first.discriminant(LAM)(f), learned(f, y).discriminant(LAM)(f)) < TOLERANCE
+
+
+def test_a_merge_maps_the_others_classes_to_its_own(samples) -> None:
+    f, y = samples
+    turned = torch.tensor([3, 4, 5, 0, 1, 2])
+    first, second = learned(f[:1000], y[:1000]), learned(f[1000:], turned[y[1000:]])
+    first.merge(second, torch.argsort(turned))
+    assert apart(first.discriminant(LAM)(f), learned(f, y).discriminant(LAM)(f)) < TOLERANCE
+
+
+def test_removed_samples_leave_no_trace(samples) -> None:
+    f, y = samples
+    gone = torch.arange(N) % 3 == 0
+    made = learned(f, y)
+    made.remove(f[gone], y[gone])
+    rest = learned(f[~gone], y[~gone])
+    assert torch.equal(made.counts, rest.counts)
+    assert apart(made.discriminant(LAM)(f), rest.discriminant(LAM)(f)) < TOLERANCE
+
+
+def test_a_class_whose_samples_are_all_removed_is_as_if_never_seen(samples) -> None:
+    f, y = samples
+    made = learned(f, y)
+    made.remove(f[y == 2], y[y == 2])
+    rest = learned(f[y != 2], y[y != 2])
+    found, expected = made.discriminant(LAM)(f), rest.discriminant(LAM)(f)
+    assert bool((found[:, 2] == -torch.inf).all())
+    others = [c for c in range(C) if c != 2]
+    assert apart(found[:, others], expected[:, others]) < TOLERANCE
+
+
+def test_a_forgotten_class_is_never_predicted_and_its_covariance_stays(samples) -> None:
+    f, y = samples
+    made = learned(f, y)
+    before = made.covariance()
+    made.forget(2)
+    assert 2 not in made.discriminant(LAM)(f).argmax(1)
+    assert torch.equal(made.covariance(), before)
+
+
+def test_a_rare_class_never_vanishes(samples) -> None:
+    f, y = samples
+    rare = f[y == 0][:3]
+    many = y != 0
+    made = learned(torch.cat([rare, f[many]]), torch.cat([torch.zeros(3, dtype=torch.long), y[many]]))
+    assert bool(torch.isfinite(made.discriminant(LAM).bias[0]))
+    assert torch.allclose(made.means[0], rare.mean(0), rtol=1e-6)
+
+
+def test_after_a_swap_of_two_classes_a_window_follows_and_without_one_it_does_not(samples) -> None:
+    f, y = samples
+    swapped = torch.tensor([1, 0, 2, 3, 4, 5])[y]
+    fading, lasting = Gaussian(D, C, half_life=50), Gaussian(D, C)
+    for made in (fading, lasting):
+        made.add(torch.cat([f, f]), torch.cat([y, swapped]))
+    these = y < 2
+    right = [(m.discriminant(LAM)(f[these]).argmax(1) == swapped[these]).double().mean() for m in (fading, lasting)]
+    assert right[0] > 0.9
+    assert right[1] < 0.7
+
+
+def test_a_class_ages_by_its_own_samples_alone(samples) -> None:
+    f, y = samples
+    made = Gaussian(D, C, half_life=50)
+    made.add(f[y == 0], y[y == 0])
+    mean, count = made.means[0].clone(), made.counts[0].clone()
+    made.add(f[y != 0], y[y != 0])
+    assert torch.equal(made.means[0], mean)
+    assert made.counts[0] == count
+    assert float(made.counts[1]) == pytest.approx(1 / (1 - 0.5 ** (1 / 50)), rel=0.01)
+
+
+def test_with_a_long_half_life_the_window_is_none(samples) -> None:
+    f, y = samples
+    assert apart(learned(f, y, half_life=1e9).discriminant(LAM)(f), learned(f, y).discriminant(LAM)(f)) < 1e-3
+
+
+def test_the_first_samples_of_a_new_class_move_no_covariance(samples) -> None:
+    f, y = samples
+    made = Gaussian(D, C, half_life=50)
+    made.add(f[y != 5], y[y != 5])
+    before = made.scatter.clone()
+    made.add(f[y == 5][:1] + 1000, torch.tensor([5]))
+    assert torch.equal(made.scatter, before)
+
+
+def test_before_any_scatter_it_is_the_nearest_class_mean() -> None:
+    made = Gaussian(2, 3)
+    made.add(torch.tensor([[0.0, 0.0], [4.0, 0.0]]), torch.tensor([0, 1]))
+    assert made.discriminant(LAM)(torch.tensor([[1.0, 0.0], [3.0, 9.0]])).argmax(1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda g: g.remove(torch.ones(2, D), torch.tensor([0, 0])), "more samples of a class are to be removed"),
+        (lambda g: g.merge(Gaussian(3, C)), "3 features cannot be merged with 24"),
+        (lambda g: g.merge(Gaussian(D, C, half_life=9)), "cannot be merged"),
+        (lambda g: Gaussian(D, C, half_life=0), "half_life is a number of samples above 0"),
+        (lambda g: Gaussian(D, C, half_life=9).remove(torch.ones(1, D), torch.tensor([0])), "cannot be taken back"),
+    ],
+)
+def test_what_cannot_be_exact_is_refused(act, sentence) -> None:
+    made = Gaussian(D, C)
+    made.add(torch.ones(1, D), torch.tensor([0]))
+    before = {name: tensor.clone() for name, tensor in made.state().items()}
+    with pytest.raises(MnemonError, match=sentence):
+        act(made)
+    assert all(torch.equal(before[name], tensor) for name, tensor in made.state().items())
