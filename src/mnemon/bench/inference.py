@@ -35,7 +35,7 @@ def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, 
 
     def with_kept() -> None:
         with learner.evaluating():
-            for part in torch.split(x, learner.part):
+            for part in torch.split(x, learner.eval_batch_size):
                 kept(learner.net(learner.normalise(part)))
         _wait(engine)
 

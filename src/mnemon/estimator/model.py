@@ -48,7 +48,9 @@ class Frozen:
         """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
         learner = self._learner
         with torch.no_grad():
-            parts = [self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.part)]
+            parts = [
+                self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)
+            ]
             return torch.cat(parts).cpu()
 
     def forward(self, x: Tensor) -> Output:

@@ -92,7 +92,7 @@ class Shadow(Learner):
             below = below.detach().requires_grad_()
         return _add_batch_dim(below, 0, level)
 
-    def move(self, gradient: tuple[Tensor, ...]) -> None:
+    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
         if self.parameters:
             moved, by = [_below(p).data for p in self.parameters], [_below(g) for g in gradient]
             lr: Any = self.method.lr
