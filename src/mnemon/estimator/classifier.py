@@ -23,8 +23,9 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
-from mnemon.estimator.model import GAUSSIAN, Frozen, Model
+from mnemon.estimator.model import Frozen, Model
 from mnemon.learning.build import Choice, choose
+from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
@@ -185,7 +186,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss, classifier = self.loss, self.classifier
         if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
             classifier = classifier or kind.default_classifier
-            if classifier in GAUSSIAN:
+            if classifier_named(classifier).needs == "memory":
                 # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
                 loss = "ms"
         classifiers = None if classifier is None else [classifier]

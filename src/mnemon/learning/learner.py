@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
-from mnemon.learning.classifiers import Classifier
+from mnemon.learning.classifier import Classifier
 from mnemon.learning.memory import NOBODY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Network, Output

@@ -94,7 +94,10 @@ class Method:
     replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
     memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
     forward: str = option(
-        "joint", "new and replayed samples pass the network together (joint) or one after the other", choices=FORWARDS
+        "joint",
+        "new and replayed samples pass the network together (joint) or one after the other",
+        choices=FORWARDS,
+        since="0.1",
     )
 
     @classmethod
