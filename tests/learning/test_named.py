@@ -100,6 +100,7 @@ def test_each_backbone_has_one_name(text, name):
         ("ridge:weight=clas", "the classifier ridge: unknown weight 'clas'; did you mean 'class'?"),
         ("ridge:origin=a/b", "the classifier ridge: origin may hold letters, digits and . _ - signs, not 'a/b'."),
         ("ridge:lam=1:lam=2", "lam is given twice in 'ridge:lam=1:lam=2'."),
+        (3, "a classifier is chosen by its name, not by 3."),
         *(
             (text, f"options of a classifier are written as ridge:option=value:option=value, not {text!r}.")
             for text in ("ridge:", "ridge:10", "ridge:lam=", "ridge:=10", "ridge:lam=1::weight=class")

@@ -55,8 +55,10 @@ class Named:
         return f"{cls.doc}; options: {', '.join(defaults)}" if defaults else cls.doc
 
 
-def parse(text: str, known: Mapping[str, type[N]], kind: str) -> N:
+def parse(text: Any, known: Mapping[str, type[N]], kind: str) -> N:
     """Make what `text` names, `NAME` or `NAME:OPTION=VALUE:…`, out of those that are known."""
+    if not isinstance(text, str):  # a saved model may hold anything
+        raise MnemonError(f"a {kind} is chosen by its name, not by {text!r}.")
     name, *words = text.split(":")
     if name not in known:
         raise unknown(kind, name, known)
