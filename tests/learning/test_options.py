@@ -15,9 +15,11 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.work import _kind
 from mnemon.learning import options
 from mnemon.learning.build import choose
+from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
 from mnemon.learning.methods.er import ER
 from mnemon.learning.options import option
+from mnemon.learning.stacked.stack import Stack
 from mnemon.report import groups
 
 
@@ -29,7 +31,7 @@ class Averaging(ER):
     average: float | str = option(
         0.0, "decay of the averaged weights", least=0, below=1, words=("auto", "half"), since="0.2"
     )
-    warm_up: float | str = option("none", "steps before it", above=0, words=("none",), since="0.2")
+    warm_up: float | str = option("none", "steps before it", above=0, words=("none", "auto"), since="0.2")
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +112,18 @@ def test_runs_with_a_word_and_with_a_number_do_not_stack():
     ]
     assert kinds[0] == kinds[1]
     assert len(set(kinds)) == 3
+
+
+@pytest.mark.parametrize("other", [{"average": "auto"}, {"average": "auto", "warm_up": 0.5}])
+def test_a_stack_refuses_a_word_beside_a_number(other):
+    """Even where as many options have the same word."""
+    learners = [
+        Learner(choice.method, choice.objective, Inputs((4,)), backbone="identity")
+        for given in ({"average": 0.5, "warm_up": "auto"}, other)
+        for choice in [choose("averaging", given=given)]
+    ]
+    with pytest.raises(ValueError, match="only learners of one kind"):
+        Stack(learners)
 
 
 def test_an_option_that_came_later_is_in_no_name_at_its_default():

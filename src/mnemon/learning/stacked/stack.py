@@ -176,8 +176,8 @@ def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
 
 def _kind(holder: Any) -> tuple[Any, ...]:
     """All of a method or a loss but the numbers that may differ in a stack."""
-    values = (getattr(holder, field.name) for field in dataclasses.fields(holder))
-    return type(holder), *(value for value in values if not isinstance(value, float))
+    values = ((field.name, getattr(holder, field.name)) for field in dataclasses.fields(holder))
+    return type(holder), *((name, value) for name, value in values if not isinstance(value, float))
 
 
 def _different(holders: list[Any], learner: Learner) -> Tensors:
