@@ -69,8 +69,8 @@ def _run_command() -> Callable[..., None]:
         classifier: Annotated[
             str | None,
             arg(
-                help="another classifier, or several with commas: one training, a record each",
-                metavar="NAME",
+                help="another classifier, or several with commas: one training, a record each; `mnemon list classifiers`",
+                metavar="NAME[:OPTION=VALUE…],…",
                 help_behavior_hint="(default: the method's own)",
             ),
         ] = None,
@@ -80,8 +80,8 @@ def _run_command() -> Callable[..., None]:
         backbone: Annotated[
             str | None,
             arg(
-                help="mlp, resnet18, identity (no network) or auto",
-                metavar="NAME",
+                help="mlp, resnet18, identity (no network) or auto, with options: mlp:width=200; `mnemon list backbones`",
+                metavar="NAME[:OPTION=VALUE…]",
                 help_behavior_hint="(default: the dataset's own)",
             ),
         ] = None,
@@ -151,6 +151,7 @@ def _options() -> type[Any]:
     from mnemon.experiments.recipes.recipes import cells
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
+    from mnemon.learning.options import argument
 
     by_stream = {"memory_size", *(name for cell in cells().values() for name in cell.values)}
     found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
@@ -163,12 +164,13 @@ def _options() -> type[Any]:
         field = next(iter(owners.values()))
         default = f"{'by stream, else ' if name in by_stream else ''}{field.default}"
         others = [f"; {other.default} for {who}" for who, other in owners.items() if other.default != field.default]
+        kind, metavar = argument(field)
         text = arg(
             help=field.metadata["doc"],
             help_behavior_hint=f"(default: {default}{''.join(others)})",
-            metavar="|".join(field.metadata["choices"]) or type(field.default).__name__.upper(),
+            metavar=metavar,
         )
-        fields.append((name, Annotated[type(field.default) | None, text], dataclasses.field(default=None)))
+        fields.append((name, Annotated[kind | None, text], dataclasses.field(default=None)))
     return dataclasses.make_dataclass("hyper-parameters", fields)
 
 
@@ -243,11 +245,14 @@ def tune(
 
 def list_(
     what: Positional[
-        Annotated[str, arg(help="methods, streams, losses, classifiers or datasets; all of them if left out")]
+        Annotated[
+            str, arg(help="methods, streams, losses, classifiers, backbones or datasets; all of them if left out")
+        ]
     ] = "",
 ) -> None:
-    """List the methods, streams, losses, classifiers and datasets by name."""
+    """List the methods, streams, losses, classifiers, backbones and datasets by name."""
     from mnemon.experiments.protocol import NAMES, RULES
+    from mnemon.learning.backbones import BACKBONES
     from mnemon.learning.classifiers import CLASSIFIERS
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
@@ -271,7 +276,12 @@ def list_(
         "streams": show_streams,
         "losses": lambda: _table("losses", ("name", "what it is"), [(n, first_line(o)) for n, o in OBJECTIVES.items()]),
         "classifiers": lambda: _table(
-            "classifiers", ("name", "what it is", "needs"), [(c.name, c.doc, c.needs) for c in CLASSIFIERS.values()]
+            "classifiers",
+            ("name", "what it is", "needs"),
+            [(n, c.described(), c.needs) for n, c in CLASSIFIERS.items()],
+        ),
+        "backbones": lambda: _table(
+            "backbones", ("name", "what it is"), [(n, b.described()) for n, b in BACKBONES.items()]
         ),
         "datasets": data_list,
     }

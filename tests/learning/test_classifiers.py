@@ -8,7 +8,7 @@ from torch import nn
 
 from mnemon import MnemonError
 from mnemon.learning.build import choose
-from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.learning.classifiers import classifier
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods.er import ER
 from mnemon.learning.objectives import CrossEntropy, ProxyNCA
@@ -39,7 +39,7 @@ POINTS, LABELS = circle([0, 35, 70, 40, 60, 80]), [0, 0, 0, 1, 1, 2]
 
 
 def predictions(learner, name, x):
-    return learner.scores(torch.as_tensor(x, dtype=torch.float64), [CLASSIFIERS[name]])[0].argmax(1)
+    return learner.scores(torch.as_tensor(x, dtype=torch.float64), [classifier(name)])[0].argmax(1)
 
 
 def test_nearest_mean_equals_brute_force_and_the_means_are_not_renormalised():
@@ -61,7 +61,7 @@ def test_raw_means_see_the_length_of_a_feature_and_normalised_ones_do_not():
 
 def test_a_class_without_memory_rows_is_never_predicted():
     learner = learner_with([[1.0, 0.0], [0.0, 1.0]], [0, 2])
-    scores = learner.scores(torch.randn(50, 2), [CLASSIFIERS["ncm"]])[0]
+    scores = learner.scores(torch.randn(50, 2), [classifier("ncm")])[0]
     assert set(scores.argmax(1).tolist()) <= {0, 2}
     assert (scores[:, 1] == -math.inf).all()
 
@@ -83,15 +83,15 @@ def test_proxies_classify_by_distance():
 def test_large_and_small_calls_agree():
     learner = learner_with(torch.randn(30, 4), [i % 3 for i in range(30)])
     x = torch.randn(2500, 4)
-    whole = learner.scores(x, [CLASSIFIERS["ncm"]])[0]
-    parts = torch.cat([learner.scores(part, [CLASSIFIERS["ncm"]])[0] for part in x.split(7)])
+    whole = learner.scores(x, [classifier("ncm")])[0]
+    parts = torch.cat([learner.scores(part, [classifier("ncm")])[0] for part in x.split(7)])
     assert torch.allclose(whole, parts, atol=1e-5)
 
 
 def test_nothing_learned_nothing_predicted():
     learner = Learner(ER(memory_size=5), CrossEntropy(), Inputs((4,)))
     with pytest.raises(MnemonError, match="nothing was learned"):
-        learner.scores(torch.zeros(1, 4, dtype=torch.uint8), [CLASSIFIERS["ncm"]])
+        learner.scores(torch.zeros(1, 4, dtype=torch.uint8), [classifier("ncm")])
 
 
 @pytest.mark.parametrize(

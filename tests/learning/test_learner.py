@@ -111,8 +111,8 @@ def test_the_step_is_the_algorithm(loss):
 def test_step_one_replays_nothing_and_step_two_all_of_batch_one():
     learner = make()
     seen_batches = []
-    original = learner.descend
-    learner.descend = lambda batch, new: seen_batches.append((len(batch), new)) or original(batch, new)
+    original = learner.loss_and_gradient
+    learner.loss_and_gradient = lambda batch, new: seen_batches.append((len(batch), new)) or original(batch, new)
     learner.learn(X, Y, rows(3))
     assert seen_batches == [(10, 10), (20, 10), (20, 10)]
 

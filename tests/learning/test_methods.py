@@ -56,7 +56,7 @@ def test_agem_never_raises_the_loss_of_the_reference_batch_to_first_order():
             new = Batch(normalised(range(step * 10, step * 10 + 10)), Y[step * 10 : step * 10 + 10])
             reference = learner.replay(torch.tensor(drawn(learner, step, "replay", 10)))
             learner.seen[new.y] = True
-            g, g_ref = (flat(learner.descend(batch, len(batch)).gradient) for batch in (new, reference))
+            g, g_ref = (flat(learner.loss_and_gradient(batch, len(batch)).gradient) for batch in (new, reference))
             taken = flat(learner.method.gradient(learner, new, reference).gradient)
             assert taken @ g_ref > -1e-9
             bent += bool(g @ g_ref < 0)
@@ -106,7 +106,7 @@ def test_the_virtual_step_is_a_step_on_the_new_samples(loss):
     new = Batch(normalised(range(100, 110)), Y[100:110])
     virtual = learner.virtual_step(new)
     assert all(torch.equal(before[k], v) for k, v in learner.net.state_dict().items())
-    done = learner.descend(new, 10)
+    done = learner.loss_and_gradient(new, 10)
     for p, g, v in zip(learner.parameters, done.gradient, virtual, strict=True):
         assert torch.allclose(p - 0.1 * g, v, rtol=1e-12)
 
@@ -188,7 +188,7 @@ def test_ace_without_replay_is_cross_entropy_over_the_batch():
     learner = make("er-ace", memory_size=30)
     learn(learner, 5)
     new = [100, 101, 150]
-    value = learner.descend(Batch(normalised(new), Y[new]), 3).loss
+    value = learner.loss_and_gradient(Batch(normalised(new), Y[new]), 3).loss
     logits = learner.net(normalised(new)).logits[:, [2, 3]]
     assert value.item() == pytest.approx(F.cross_entropy(logits, torch.tensor([0, 0, 1])).item())
 

@@ -8,7 +8,7 @@ import torch
 
 from mnemon.bench import timing
 from mnemon.bench.shapes import make_run, make_task
-from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.learning.classifiers import classifier
 from mnemon.runtime.device import Engine
 
 SHARE = 10  # test images for each row of the memory, as in the paper: 10,000 and 1,000
@@ -27,15 +27,15 @@ def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, 
     learner.seen[: len(run.table)] = True
     x = task.x[:images]
     with learner.evaluating():
-        kept = CLASSIFIERS["ncm"].prepare(learner)
+        kept = classifier("ncm").prepare(learner)
 
     def whole(*names: str) -> None:
-        learner.scores(x, [CLASSIFIERS[name] for name in names])
+        learner.scores(x, [classifier(name) for name in names])
         _wait(engine)
 
     def with_kept() -> None:
         with learner.evaluating():
-            for part in torch.split(x, learner.part):
+            for part in torch.split(x, learner.eval_batch_size):
                 kept(learner.net(learner.normalise(part)))
         _wait(engine)
 

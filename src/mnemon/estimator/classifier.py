@@ -23,8 +23,9 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
-from mnemon.estimator.model import GAUSSIAN, Frozen, Model
+from mnemon.estimator.model import Frozen, Model
 from mnemon.learning.build import Choice, choose
+from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
@@ -49,11 +50,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     method        a name of `mnemon.methods()`, or a Method class of one's own
     backbone      "auto" (an MLP for vectors, a reduced ResNet-18 for images), "mlp", "resnet18", "identity" (X holds
-                  features already), any nn.Module, or a function that makes one
+                  features already), one of these with options ("mlp:width=100"), any nn.Module, or a function that makes one
     memory_size   samples kept for replay and for the class means
     batch_size    new samples per step; a last, smaller batch is learned at once too
     replay_size   samples of the memory per step
-    loss, classifier    other ones than the method's own, by name
+    loss, classifier    other ones than the method's own, by name; a classifier may have options ("NAME:OPTION=VALUE")
     lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
     device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
@@ -185,7 +186,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss, classifier = self.loss, self.classifier
         if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
             classifier = classifier or kind.default_classifier
-            if classifier in GAUSSIAN:
+            if classifier_named(classifier).needs == "memory":
                 # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
                 loss = "ms"
         classifiers = None if classifier is None else [classifier]

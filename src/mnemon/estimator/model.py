@@ -18,15 +18,12 @@ from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.values import class_array
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
-from mnemon.learning.classifiers import Classifier
+from mnemon.learning.classifier import Classifier
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.network import Output
 
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
-
-# p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score. The other classifiers' scores are logits.
-GAUSSIAN = ("ncm", "ncm-raw", "ncm-unit")
 
 
 class Frozen:
@@ -38,7 +35,7 @@ class Frozen:
         own.net.load_state_dict(learner.average, strict=False)
         own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
         self.labels, self.classes = labels, class_array(labels)
-        self.gaussian = classifier.name in GAUSSIAN
+        self.gaussian = classifier.gaussian  # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score
         with torch.no_grad():
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
         self._learner = own
@@ -48,7 +45,9 @@ class Frozen:
         """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
         learner = self._learner
         with torch.no_grad():
-            parts = [self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.part)]
+            parts = [
+                self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)
+            ]
             return torch.cat(parts).cpu()
 
     def forward(self, x: Tensor) -> Output:

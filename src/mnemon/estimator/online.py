@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mnemon.learning.learner import Inputs, Learner, Parameters
-from mnemon.learning.method import Batch, Draws, Pass
+from mnemon.learning.method import Batch, Draws, StepResult
 from mnemon.learning.network import Output
 
 LONGEST = 500  # steps the average of the weights looks back over at most …
@@ -109,13 +109,13 @@ class OnlineLearner(Learner):
         own = {f"average.{name}": tensor for name, tensor in self.average.items()} | {"age": self.age}
         return super().state() | own | (self.scaling.state() if self.scaling is not None else {})
 
-    def descend(self, batch: Batch, new: int) -> Pass:
+    def loss_and_gradient(self, batch: Batch, new: int) -> StepResult:
         with self._alone(batch):
-            return super().descend(batch, new)
+            return super().loss_and_gradient(batch, new)
 
-    def looked(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
+    def forward_frozen(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
         with self._alone(batch):
-            return super().looked(batch, parameters, moving=moving)
+            return super().forward_frozen(batch, parameters, moving=moving)
 
     @contextlib.contextmanager
     def _alone(self, batch: Batch) -> Iterator[None]:

@@ -24,7 +24,8 @@ from mnemon.experiments.progress import Progress
 from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
-from mnemon.learning.backbones import MLP
+from mnemon.learning.backbones import MLP, title
+from mnemon.learning.named import in_file_name
 from mnemon.runtime.device import Engine
 
 
@@ -61,7 +62,7 @@ class Lane:
 
     @staticmethod
     def _folder(out: Path, key: str, classifiers: list[str]) -> Path:
-        return out / "checkpoints" / "+".join([key, *sorted(classifiers)])
+        return out / "checkpoints" / "+".join([key, *map(in_file_name, sorted(classifiers))])
 
     @classmethod
     def clear_left(cls, out: Path, key: str, classifiers: list[str]) -> None:
@@ -196,7 +197,7 @@ def make_records(going: Run, spec: Spec, engine: Engine, key: str, beside: int =
                     "augmentation": choice.method.augmentation(),
                     "memory": choice.method.memory_rule if choice.method.replays else "none",
                     "forward": "separate" if choice.method.own_passes else choice.method.forward,
-                    "backbone": type(going.learner.net.backbone).__name__,
+                    "backbone": title(task.backbone, going.learner.net.backbone),
                     "parameters": going.learner.parameter_count(),
                 },
                 "seconds": {name: round(seconds, 3) for name, seconds in going.seconds.items()},

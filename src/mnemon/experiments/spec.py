@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,9 @@ from mnemon import rng
 from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes.recipes import recipe
-from mnemon.learning.backbones import BACKBONES
+from mnemon.learning.backbones import architecture
 from mnemon.learning.build import Choice, choose
+from mnemon.learning.classifiers import classifier
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.methods import methods
@@ -33,6 +35,14 @@ class Spec:
     cell: str | None = None
     backbone: str | None = None  # None: the dataset's own
 
+    def __post_init__(self) -> None:
+        """Write the names of classifiers and the backbone in one way; `choice` refuses what this version does not know."""
+        with contextlib.suppress(MnemonError):
+            object.__setattr__(self, "classifiers", tuple(classifier(text).name for text in self.classifiers))
+        if self.backbone is not None:
+            with contextlib.suppress(MnemonError):
+                object.__setattr__(self, "backbone", architecture(self.backbone).name)
+
     def choice(self, own: type[Method] | None = None) -> Choice:
         """The method, loss and classifiers with every hyper-parameter filled in; `own`: a method that no name leads to."""
         name = protocol.parse(self.stream)
@@ -42,8 +52,8 @@ class Spec:
             raise unknown("split", self.split, ("test", "valid"))
         if self.order not in ("natural", "random"):
             raise unknown("class order", self.order, ("natural", "random"))
-        if self.backbone is not None and self.backbone not in BACKBONES:
-            raise unknown("backbone", self.backbone, BACKBONES)
+        if self.backbone is not None:
+            architecture(self.backbone)
         rng.check_seed(self.seed)
         given = recipe(self.method, loss, name.kind, name.dataset) | self.options
         if method.replays:
@@ -57,8 +67,8 @@ class Spec:
         except MnemonError:
             return None
 
-    def words(self) -> list[str]:
-        """The command that makes this run, but for its seed and where; what it takes by itself is left out."""
+    def command(self) -> list[str]:
+        """The words of the command that makes this run, but for its seed and where; what it takes by itself is left out."""
         words, usual, known = ["mnemon", "run"], self.usual(), methods().get(self.method)
         own, defaults = ((usual.classifiers[0].name,), usual.every_option()) if usual else ((), {})
         words += ["--method", self.method, "--stream", self.stream]

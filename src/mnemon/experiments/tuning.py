@@ -34,6 +34,7 @@ from mnemon.experiments.run import dataset_checksum
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
+from mnemon.learning import options
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import choose_device
 
@@ -135,9 +136,9 @@ class Search:
         """Options whose chosen number is the first or last of its grid: there may be better ones beyond."""
         found = []
         for name, tried in self.grid.items():
-            value = self.chosen.values[name]
-            if len(tried) > 1 and not isinstance(value, str) and value in (min(tried), max(tried)):
-                found.append(f"{name} {value} is the {'smallest' if value == min(tried) else 'largest'} of its grid")
+            value, numbers = self.chosen.values[name], [v for v in tried if not isinstance(v, str)]
+            if len(numbers) > 1 and value in (min(numbers), max(numbers)):
+                found.append(f"{name} {value} is the {'smallest' if value == min(numbers) else 'largest'} of its grid")
         return found
 
     def sentences(self) -> list[str]:
@@ -261,7 +262,7 @@ def _spec(search: Search, candidate: Candidate, seed: int) -> Spec:
 
 def _parse(words: Sequence[str], choice: Choice) -> Grid:
     """lr=0.05,0.1 → {"lr": (0.05, 0.1)}, in the option's own type."""
-    kinds = {name: type(value) for name, value in choice.every_option().items()}
+    fields = choice.fields()
     found: Grid = {}
     for word in words:
         name, equals, values = word.partition("=")
@@ -270,17 +271,14 @@ def _parse(words: Sequence[str], choice: Choice) -> Grid:
             raise MnemonError(f"a grid is written as OPTION=VALUE,VALUE (lr=0.05,0.1), not {word!r}.")
         if name in FIXED:
             raise MnemonError(f"{name} belongs to the protocol; it is not chosen on validation.")
-        if name not in kinds:
+        if name not in fields:
             known = ", ".join(sorted(n for n in choice.options() if n not in FIXED))
             raise MnemonError(
                 f"{choice.method.name} with the loss {choice.objective.name} has no option {name!r} to tune; it has {known}."
             )
         if name in found:
             raise MnemonError(f"{name} is in the grid twice.")
-        try:
-            found[name] = tuple(dict.fromkeys(kinds[name](text) for text in values.split(",")))
-        except ValueError:
-            raise MnemonError(f"{name} must be of type {kinds[name].__name__}, not {values!r}.") from None
+        found[name] = tuple(dict.fromkeys(options.parse(fields[name], text) for text in values.split(",")))
     return found
 
 

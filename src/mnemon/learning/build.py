@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 from mnemon.errors import MnemonError, unknown
 from mnemon.learning import options
-from mnemon.learning.classifiers import CLASSIFIERS, Classifier
+from mnemon.learning.backbones import BACKBONES
+from mnemon.learning.classifier import Classifier
+from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
+from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
 OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
-# Options that came later: at their defaults they are not stated, so older runs keep their names.
-LATER = {"forward": "joint", "statistics": "kept"}
 
 
 class Choice(NamedTuple):
@@ -26,6 +28,10 @@ class Choice(NamedTuple):
     objective: Objective
     classifiers: list[Classifier]
 
+    def fields(self) -> dict[str, options.Field]:
+        """The declarations of all hyper-parameters of the method and its loss."""
+        return options.fields(self.method) | options.fields(self.objective)
+
     def every_option(self) -> dict[str, Any]:
         """All hyper-parameters of the method and its loss."""
         return dataclasses.asdict(self.method) | dataclasses.asdict(self.objective)
@@ -33,7 +39,8 @@ class Choice(NamedTuple):
     def options(self) -> dict[str, Any]:
         """Every hyper-parameter that means something here, as a record states them."""
         without = meaningless(type(self.method))
-        return {k: v for k, v in self.every_option().items() if k not in without and (k not in LATER or LATER[k] != v)}
+        unsaid = omitted_at_default(type(self.method), type(self.objective)).items()
+        return {k: v for k, v in self.every_option().items() if k not in without and (k, v) not in unsaid}
 
 
 def meaningless(method: type[Method]) -> set[str]:
@@ -41,6 +48,12 @@ def meaningless(method: type[Method]) -> set[str]:
     if not method.replays:
         return OF_MEMORY
     return {"forward"} if method.own_passes else set()
+
+
+def omitted_at_default(method: type[Method], objective: type[Objective]) -> dict[str, Any]:
+    """The options a record does not state at their defaults, with these: they came after the first records."""
+    found = options.omitted_at_default(method) | options.omitted_at_default(objective)
+    return {name: default for name, default in found.items() if name not in meaningless(method)}
 
 
 def choose(
@@ -56,8 +69,8 @@ def choose(
     if loss not in OBJECTIVES:
         raise unknown("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
-    names = dict.fromkeys(classifiers or [_default(kind, objective_kind)])  # each once, in order
-    chosen = [_classifier(name, kind, objective_kind) for name in names]
+    wanted = (_classifier(text, kind, objective_kind) for text in classifiers or [_default(kind, objective_kind)])
+    chosen = {classifier.name: classifier for classifier in wanted}  # each once, in order
 
     if kind.needs is not None and kind.needs != objective_kind.trains:
         raise MnemonError(f"{method} needs {ROWS[kind.needs]}, which the loss {loss} does not train.")
@@ -65,12 +78,12 @@ def choose(
         raise MnemonError(f"{method} scores single samples, for which the loss {loss} has no value.")
 
     given = dict(given or {})
-    mine = {f.name for f in dataclasses.fields(kind)} - meaningless(kind)
-    its = {f.name for f in dataclasses.fields(objective_kind)}
+    mine, its = options.fields(kind).keys() - meaningless(kind), options.fields(objective_kind).keys()
     for name in given:
         if name not in mine | its:
             raise MnemonError(
-                f"{method} with the loss {loss} has no option {name!r}; it has {', '.join(sorted(mine | its))}."
+                f"{method} with the loss {loss} has no option {name!r}{_owner(name)}; "
+                f"it has {', '.join(sorted(mine | its))}."
             )
     built = kind(**{k: v for k, v in given.items() if k in mine})
     objective = objective_kind(**{k: v for k, v in given.items() if k in its})
@@ -78,7 +91,7 @@ def choose(
     options.check(objective)
     if built.replays and built.memory_size == 0:
         raise MnemonError(f"{method} replays from its memory, so memory_size must be at least 1.")
-    return Choice(built, objective, chosen)
+    return Choice(built, objective, list(chosen.values()))
 
 
 def _default(method: type[Method], objective: type[Objective]) -> str:
@@ -92,12 +105,29 @@ def _default(method: type[Method], objective: type[Objective]) -> str:
     )
 
 
-def _classifier(name: str, method: type[Method], objective: type[Objective]) -> Classifier:
-    if name not in CLASSIFIERS:
-        raise unknown("classifier", name, CLASSIFIERS)
-    classifier = CLASSIFIERS[name]
+def _classifier(text: str, method: type[Method], objective: type[Objective]) -> Classifier:
+    classifier = classifier_named(text)
     if classifier.needs == "memory" and not method.replays:
-        raise MnemonError(f"{name} takes its class means from the memory, and {method.name} keeps none.")
+        raise MnemonError(f"{classifier.name} takes its class means from the memory, and {method.name} keeps none.")
     if classifier.needs in ROWS and classifier.needs not in (objective.trains, objective.keeps):
-        raise MnemonError(f"{name} needs {ROWS[classifier.needs]}, which the loss {objective.name} does not train.")
+        raise MnemonError(
+            f"{classifier.name} needs {ROWS[classifier.needs]}, which the loss {objective.name} does not train."
+        )
     return classifier
+
+
+def _owner(option: str) -> str:
+    """What else has an option, in a sentence; empty where nothing has, or every method it means something to."""
+    if option in options.fields(Method):
+        return ""
+    kinds: dict[str, Mapping[str, Any]] = {
+        "method": methods(),
+        "loss": OBJECTIVES,
+        "backbone": BACKBONES,
+        "classifier": CLASSIFIERS,
+    }
+    for kind, known in kinds.items():
+        if found := [name for name, holder in known.items() if option in options.fields(holder)]:
+            how = f", written {found[0]}:{option}=…" if kind in ("backbone", "classifier") else ""
+            return f" (it is an option of the {kind} {' or '.join(found)}{how})"
+    return ""

@@ -98,7 +98,9 @@ class Captured:
     def _learn(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """The batches rows [R, S, b], as far as can be planned at once again and again."""
         while rows.shape[1]:
-            ahead = [learner.ahead(y[mine]) for learner, y, mine in zip(self.learners, self.classes, rows, strict=True)]
+            ahead = [
+                learner.next_span(y[mine]) for learner, y, mine in zip(self.learners, self.classes, rows, strict=True)
+            ]
             phase = int(ahead[0][1][0])
             same = np.all([phases == phase for _, phases in ahead], axis=0)
             steps = len(same) if same.all() else int(same.argmin())
@@ -146,7 +148,7 @@ class Captured:
         assert losses is not None
         for learner, span, mine in zip(self.learners, spans, losses.unbind(1), strict=True):
             learner.steps += steps
-            learner.count(span.classes, mine)
+            learner.record_steps(span.classes, mine)
 
     def _up(self, values: NDArray[Any]) -> Tensor:
         """To the device, behind what is on the stream already; the host does not wait for it."""

@@ -15,9 +15,9 @@ from torch.func import functional_call, grad, vmap
 from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
-from mnemon.learning.classifiers import Classifier
+from mnemon.learning.classifier import Classifier
 from mnemon.learning.memory import NOBODY, Memory
-from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
 
@@ -61,7 +61,7 @@ class Learner:
     ) -> None:
         self.method, self.objective, self.inputs = method, objective, inputs
         self.seed, self.device, self.dtype = seed, torch.device(device), dtype
-        self.part = EVALUATED.get(self.device.type, EVALUATED["cpu"])
+        self.eval_batch_size = EVALUATED.get(self.device.type, EVALUATED["cpu"])
         method.accept(inputs.shape)
         init = (rng.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
         body = backbones.build(backbone, inputs.shape, init[0])
@@ -114,13 +114,13 @@ class Learner:
                 losses.append(self.step(x.index_select(0, batch), y.index_select(0, batch), mine))
                 self.steps += 1
                 going = proceed()
-            self.count(block.span.classes[: len(losses)], torch.stack(losses))
+            self.record_steps(block.span.classes[: len(losses)], torch.stack(losses))
             if not going:
                 break
         return self.steps - before
 
-    def count(self, classes: NDArray[np.int64], losses: Tensor) -> None:
-        """The last steps had these classes [steps, b] and losses [steps]."""
+    def record_steps(self, classes: NDArray[np.int64], losses: Tensor) -> None:
+        """Record the classes [steps, b] and losses [steps] of the last steps."""
         self.samples += classes.size
         self.counts += torch.from_numpy(np.bincount(classes.ravel(), minlength=len(self.counts)))
         bad = ~torch.isfinite(losses)
@@ -137,7 +137,7 @@ class Learner:
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
         replayed = method.retrieve(self, new, draws_)
         done = method.gradient(self, new, replayed)
-        self.move(done.gradient)
+        self.sgd_step(done.gradient)
         self.objective.after(self.net, done.out, done.y)
         method.write(self, x, y, draws_, done)
         return done.loss
@@ -146,14 +146,14 @@ class Learner:
         """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples. A block must have been
         learned and counted before the next one is asked for."""
         while len(classes):
-            span, phase = self.ahead(classes)
+            span, phase = self.next_span(classes)
             other = np.flatnonzero(phase != phase[0])
             span = span.first(int(other[0]) if len(other) else span.steps)
             yield Block(span, int(phase[0]), self.method.plan(span))
             classes = classes[span.steps :]
 
-    def ahead(self, classes: NDArray[np.int64]) -> tuple[Span, NDArray[np.int64]]:
-        """The coming steps that can be planned at once, and the phase of each."""
+    def next_span(self, classes: NDArray[np.int64]) -> tuple[Span, NDArray[np.int64]]:
+        """Find the coming steps that can be planned at once, and the phase of each."""
         near = classes[: self.method.block(BLOCK)]
         span = Span(self.seed, self.steps, self.samples, len(near), classes.shape[1], near, self.counts.numpy().copy())
         return span, self.method.phase(span)
@@ -199,10 +199,10 @@ class Learner:
     def sample_losses(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Tensor:
         """The loss of each sample [n], at other parameters if given. BatchNorm takes the statistics of the batch, as in
         training, but its running statistics stay as they were, unless `moving`."""
-        return self.objective.per_sample(self.looked(batch, parameters, moving=moving), batch.y, self.seen)
+        return self.objective.per_sample(self.forward_frozen(batch, parameters, moving=moving), batch.y, self.seen)
 
-    def looked(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
-        """A pass as in training, at other parameters if given, that leaves BatchNorm's running statistics as they were, unless
+    def forward_frozen(self, batch: Batch, parameters: Parameters | None = None, *, moving: bool = False) -> Output:
+        """Pass a batch as in training, at other parameters if given, without changing BatchNorm's running statistics, unless
         `moving`."""
         values = {} if moving else {name: tensor.clone() for name, tensor in self.net.named_buffers()}
         if parameters is not None:
@@ -212,7 +212,7 @@ class Learner:
 
     def virtual_step(self, new: Batch) -> Parameters:
         """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
-        loss = self.objective(self.looked(new), new.y, self.seen, len(new))
+        loss = self.objective(self.forward_frozen(new), new.y, self.seen, len(new))
         gradient = self.differentiate(loss, self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
 
@@ -221,10 +221,10 @@ class Learner:
         x, constant = self.variable(batch.x), tuple(p.detach() for p in parameters or self.parameters)
         return self.differentiate(self.sample_losses(Batch(x, batch.y), constant).mean(), (x,))[0]
 
-    def descend(self, batch: Batch, new: int) -> Pass:
-        """The objective over a batch whose first `new` samples are new, and its gradient."""
+    def loss_and_gradient(self, batch: Batch, new: int) -> StepResult:
+        """Compute the loss over a batch whose first `new` samples are new, and its gradient."""
         out = self.forward(batch, new)
-        return self.passed(self.objective(out, batch.y, self.seen, new), out, batch.y)
+        return self.with_gradient(self.objective(out, batch.y, self.seen, new), out, batch.y)
 
     def forward(self, batch: Batch, new: int) -> Output:
         """The step's pass over a batch whose first `new` samples are new: all at once, or these before the others."""
@@ -232,9 +232,9 @@ class Learner:
         out: Output = self.net(batch.x, apart)
         return out
 
-    def passed(self, loss: Tensor, out: Output, y: Tensor) -> Pass:
-        """A loss with its gradient."""
-        return Pass(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
+    def with_gradient(self, loss: Tensor, out: Output, y: Tensor) -> StepResult:
+        """Differentiate a loss."""
+        return StepResult(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
 
     # --- the four places where it matters whether a learner is one of a stack (stacked/stack.py)
 
@@ -246,8 +246,8 @@ class Learner:
         """x as something to differentiate at."""
         return x.detach().requires_grad_()
 
-    def move(self, gradient: tuple[Tensor, ...]) -> None:
-        """The SGD step θ ← θ − η g."""
+    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
+        """Take the SGD step θ ← θ − η g."""
         if self.parameters:
             torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-self.method.lr)
 
@@ -284,7 +284,7 @@ class Learner:
         """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
         rows = (self.memory.y[: self.memory.size] != NOBODY).nonzero().flatten()
         with self.evaluating():
-            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.part)])
+            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.eval_batch_size)])
         return f, self.memory.y[rows]
 
     # --- prediction
@@ -295,7 +295,7 @@ class Learner:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.part)]
+            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state

@@ -43,7 +43,7 @@ class Batch(NamedTuple):
         return len(self.y)
 
 
-class Pass(NamedTuple):
+class StepResult(NamedTuple):
     """What the step's pass over B_n ∪ B_r gave, before the parameters move. The new samples come first."""
 
     loss: Tensor  # a scalar
@@ -94,7 +94,10 @@ class Method:
     replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
     memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
     forward: str = option(
-        "joint", "new and replayed samples pass the network together (joint) or one after the other", choices=FORWARDS
+        "joint",
+        "new and replayed samples pass the network together (joint) or one after the other",
+        choices=FORWARDS,
+        since="0.1",
     )
 
     @classmethod
@@ -156,11 +159,11 @@ class Method:
             return None
         return learner.replay(draws["replay"])
 
-    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
         """The loss over B_n ∪ B_r and its gradient; one forward pass (joint BatchNorm statistics), or one for each."""
-        return learner.descend(joined(new, replayed), len(new))
+        return learner.loss_and_gradient(joined(new, replayed), len(new))
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         """B_n, x as it came, enters the memory, after the step."""
         if self.replays:
             learner.memory.write(draws["write"], learner.normalise(x) if self.edits_memory else x, y)

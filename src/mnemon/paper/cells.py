@@ -126,7 +126,7 @@ class Cell:
 
     def command(self, seeds: int = numbers.RUNS, device: str = "") -> str:
         """The command that makes these runs."""
-        return shlex.join([*self.spec().words(), "--seeds", str(seeds), *(["--device", device] if device else [])])
+        return shlex.join([*self.spec().command(), "--seeds", str(seeds), *(["--device", device] if device else [])])
 
 
 def cells(table: int, methods: Sequence[str] = (), only: Sequence[str] = ()) -> list[Cell]:

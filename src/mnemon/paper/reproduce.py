@@ -363,7 +363,7 @@ def commands(plans: Sequence[Plan], out: Path) -> list[str]:
     groups: dict[str, list[int]] = {}
     runs = _once(plan.runs for plan in plans)
     for spec in runs:
-        groups.setdefault(shlex.join(spec.words()), []).append(spec.seed)
+        groups.setdefault(shlex.join(spec.command()), []).append(spec.seed)
     place = shlex.quote(str(out))
     made = [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
     made += [f"mnemon reproduce {name} --out {place}" for name in ("fig1", "fig4") if _by_itself(name, plans)]

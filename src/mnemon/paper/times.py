@@ -22,7 +22,7 @@ from mnemon.experiments.lane import threads
 from mnemon.experiments.run import Run, Task, array_task
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
-from mnemon.learning.classifiers import Classifier
+from mnemon.learning.classifier import Classifier
 from mnemon.paper import cells
 from mnemon.paper.measured import Line
 

@@ -36,7 +36,7 @@ def commands(section: Section) -> list[str]:
 def _command(groups: list[Group]) -> str:
     first = groups[0].first
     classifiers = tuple(group.first["classifier"] for group in groups)
-    words = replace(spec(first), classifiers=classifiers).words()
+    words = replace(spec(first), classifiers=classifiers).command()
     return shlex.join([*words, "--seeds", names.seeds(groups[0].seeds), *_where(first)])
 
 

@@ -196,12 +196,13 @@ def own_loss(method: str) -> str | None:
 def spec(record: Record) -> Spec:
     """The run behind a record, its classifiers aside."""
     from mnemon.experiments.spec import Spec
-    from mnemon.learning.build import LATER
+    from mnemon.learning.build import omitted_at_default
     from mnemon.learning.methods import methods
+    from mnemon.learning.objectives import OBJECTIVES
 
-    known = methods().get(record["method"])
+    known, loss = methods().get(record["method"]), OBJECTIVES.get(record["loss"])
     # Not stated at their defaults, and a recipe may say otherwise by now.
-    unsaid = {name: value for name, value in LATER.items() if known and hasattr(known, name)}
+    unsaid = omitted_at_default(known, loss) if known and loss else {}
     given = {name: record[name] for name in ("split", "order", "backbone") if record.get(name) is not None}
     return Spec(record["method"], record["stream"], loss=record["loss"], options=unsaid | record["options"], **given)
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 from typing import Any
 
 from mnemon.errors import MnemonError, unknown
+from mnemon.learning import named
 from mnemon.learning.method import Method
 
 
 @cache
 def methods() -> dict[str, type[Method]]:
     """All methods by name, in alphabetical order."""
-    found: dict[str, type[Method]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for thing in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(thing, type) and issubclass(thing, Method) and thing is not Method:
-                found[thing.name] = thing
-    return dict(sorted(found.items()))
+    return named.find(__name__, __path__, Method)
 
 
 def method(name: str) -> type[Method]:

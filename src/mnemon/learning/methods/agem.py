@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon.learning.method import Batch, Method, Pass
+from mnemon.learning.method import Batch, Method, StepResult
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -25,11 +25,11 @@ class AGEM(Method):
     cost: ClassVar[str] = "1"
     own_passes: ClassVar[bool] = True
 
-    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
-        done = learner.descend(new, len(new))
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
+        done = learner.loss_and_gradient(new, len(new))
         if replayed is None:
             return done
-        g_ref = learner.descend(replayed, 0).gradient  # a forward pass of its own
+        g_ref = learner.loss_and_gradient(replayed, 0).gradient  # a forward pass of its own
         return done._replace(gradient=project(done.gradient, g_ref))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mnemon import rng as random
 from mnemon.learning.memory import NOBODY, class_ranks, class_table, free_slots, row_keys
-from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 from mnemon.learning.shapley import Points, points, shapley, together
 
@@ -67,7 +67,7 @@ class ASER(Method):
         best = order[value[order].argsort(descending=True, stable=True)]
         return learner.replay(best[: self.replay_size])
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         memory, size, b = learner.memory, self.memory_size, len(y)
         if "write" in draws:
             memory.write(draws["write"], x, y)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon.learning.memory import NOBODY, Column, balanced_order, class_ranks, row_keys, write_keys
-from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CoPE(Method):
         order = balanced_order(learner.memory.y[: self.memory_size], draws["rows"])
         return learner.replay(order[draws["replay"]])
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         memory, size = learner.memory, self.memory_size
         key = memory.extra["key"]
         keys = torch.cat([key[:size], draws["write"].to(key)])  # [M + b]

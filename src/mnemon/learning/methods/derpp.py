@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mnemon.learning.losses import only_seen
 from mnemon.learning.memory import Column
-from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span, joined
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult, joined
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class DERPP(Method):
             return None
         return learner.replay(torch.cat([draws["replay"], draws["candidates"]]))  # B_r1, B_r2
 
-    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> Pass:
+    def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
         if replayed is None:
-            return learner.descend(new, len(new))
+            return learner.loss_and_gradient(new, len(new))
         batch, b, r = joined(new, replayed), len(new), len(replayed) // 2
         out = learner.forward(batch, b)
         assert replayed.rows is not None
@@ -54,9 +54,9 @@ class DERPP(Method):
             out.logits[b : b + r], learner.memory.extra["logits"][replayed.rows[:r]]
         )
         labels = learner.objective(out.part(b + r, b + 2 * r), batch.y[b + r :], learner.seen, 0)
-        return learner.passed(loss + self.label_weight * labels, out, batch.y)
+        return learner.with_gradient(loss + self.label_weight * labels, out, batch.y)
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         assert done.out.logits is not None
         learner.memory.write(draws["write"], x, y, logits=only_seen(done.out.logits[: len(y)], learner.seen))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mnemon.learning.memory import Column
-from mnemon.learning.method import Batch, Draws, Method, Pass, Plan, Span
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.methods.mir import MIR
 from mnemon.learning.options import option
 
@@ -53,7 +53,7 @@ class GMEDER(Method):
         learner.memory.x[rows] = x + length * ((g2 - g1) - self.edit_hold * g1)
         edits[rows] = k.flatten() + 1
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         never = torch.zeros_like(y)  # a new sample has not been edited
         learner.memory.write(draws["write"], learner.normalise(x), y, edits=never)
 

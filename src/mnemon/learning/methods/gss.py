@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mnemon import rng as random
 from mnemon.learning.memory import Column, free_slots, row_keys
-from mnemon.learning.method import Draws, Method, Pass, Plan, Span
+from mnemon.learning.method import Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class GSS(Method):
         with np.errstate(divide="ignore"):  # u = 0: never chosen
             return plan | {"gumbel": -np.log(-np.log(u)), "accept": accept}
 
-    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: Pass) -> None:
+    def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
         memory, rows = learner.memory, draws["references"]  # [n, size]
         if len(rows) == 0:
             memory.write(draws["write"], x, y, score=torch.full_like(done.loss, FIRST_SCORE).expand(len(y)))

@@ -34,6 +34,7 @@ class MIR(Method):
         "MIR: BatchNorm's running statistics after the look at the candidates: kept as they were, or moved by it as in the "
         "reference code",
         choices=("kept", "moved"),
+        since="0.1",
     )
 
     def rows_needed(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from mnemon.learning.backbones import BasicBlock, ReducedResNet18
+from mnemon.learning.backbones.resnet18 import BasicBlock, ReducedResNet18
 from mnemon.learning.stacked import kernels
 from mnemon.learning.stacked.kernels import Gate, Norm, Numbers
 

@@ -92,7 +92,7 @@ class Shadow(Learner):
             below = below.detach().requires_grad_()
         return _add_batch_dim(below, 0, level)
 
-    def move(self, gradient: tuple[Tensor, ...]) -> None:
+    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
         if self.parameters:
             moved, by = [_below(p).data for p in self.parameters], [_below(g) for g in gradient]
             lr: Any = self.method.lr
@@ -176,8 +176,8 @@ def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
 
 def _kind(holder: Any) -> tuple[Any, ...]:
     """All of a method or a loss but the numbers that may differ in a stack."""
-    values = (getattr(holder, field.name) for field in dataclasses.fields(holder))
-    return type(holder), *(value for value in values if not isinstance(value, float))
+    values = ((field.name, getattr(holder, field.name)) for field in dataclasses.fields(holder))
+    return type(holder), *((name, value) for name, value in values if not isinstance(value, float))
 
 
 def _different(holders: list[Any], learner: Learner) -> Tensors:

@@ -1,0 +1,29 @@
+"""A classifier turns features into a score for each class. The highest score is the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor
+
+from mnemon.learning.named import Named
+from mnemon.learning.network import Output
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+Scores = Callable[[Output], Tensor]  # one pass's output -> [n, capacity], −inf for classes that cannot be predicted
+
+
+@dataclass(frozen=True)
+class Classifier(Named):
+    """One file in classifiers/ each; options are fields."""
+
+    needs: ClassVar[str]  # what must be there: "memory", or class rows ("head", "proxies", "prototypes")
+    gaussian: ClassVar[bool] = False  # True: half a score is a log-density; False: scores are logits
+
+    def prepare(self, learner: Learner) -> Scores:
+        """Do once per evaluation what can be done once, and return the function that scores."""
+        raise TypeError(f"the classifier {self.name} does not say how it scores.")

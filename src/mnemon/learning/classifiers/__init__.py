@@ -1,0 +1,13 @@
+"""The classifiers, one small file each. Every Classifier class in a module of this folder is found by its name."""
+
+from __future__ import annotations
+
+from mnemon.learning import named
+from mnemon.learning.classifier import Classifier
+
+CLASSIFIERS = named.find(__name__, __path__, Classifier)
+
+
+def classifier(text: str) -> Classifier:
+    """Make the classifier that `NAME` or `NAME:OPTION=VALUE:…` stands for."""
+    return named.parse(text, CLASSIFIERS, "classifier")
