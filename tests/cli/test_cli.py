@@ -9,7 +9,6 @@ import pytest
 from command_line import run
 from mnemon import __version__, cli
 from mnemon.cli.command import commands
-from mnemon.cli.seeds import seeds
 
 
 def test_help_and_version(capsys):
@@ -63,6 +62,14 @@ def test_a_mixed_choice_runs(tmp_path, capsys):
     assert all("hybrid" in line for line in lines)
 
 
+def test_run_says_that_tasks_have_different_numbers_of_classes(tmp_path, capsys):
+    words = ["run", "--method", "fine-tune", "--seeds", "1", "--stream"]
+    _, err = run(*words, "split-digits-3", "--out", str(tmp_path), capsys=capsys)
+    assert err.startswith("split-digits-3: tasks of 4, 3 and 3 classes\n")
+    for more in (["split-digits"], ["split-digits-3", "--quiet"]):
+        assert "tasks of" not in run(*words, *more, "--out", str(tmp_path), capsys=capsys)[1]
+
+
 def test_one_run_has_no_interval(tmp_path, capsys):
     out, _ = run("run", "--method", "hybrid", "--stream", "split-digits", "--out", str(tmp_path), capsys=capsys)
     assert "±" not in out.replace("mean ± half-width", "")
@@ -110,17 +117,6 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence, capsys, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_flag_is_exit_code_2(capsys):
-    _, err = run("run", "--method", "er", "--stream", "split-digits", "--leaning-rate", "3", code=2, capsys=capsys)
-    assert "--leaning-rate" in err
-
-
-def test_seeds():
-    assert seeds("3") == [0, 1, 2]
-    assert seeds("100-102") == [100, 101, 102]
-    assert seeds("3,5,4-6") == [3, 5, 4, 6]
-
-
 def test_list_names_everything(capsys):
     out, _ = run("list", capsys=capsys)
     for name in (
@@ -128,6 +124,7 @@ def test_list_names_everything(capsys):
         "fine-tune",
         "iid-offline",
         "split-cifar100-20",
+        "smooth-mnist",
         "smooth-cifar10",
         "ncm-raw",
         "pnca",

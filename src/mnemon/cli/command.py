@@ -16,9 +16,10 @@ class Command(NamedTuple):
 
     name: str  # one word, or two of a group: "run", "data list"
     function: Callable[..., Any]
-    prepare: Callable[[], None] | None = (
-        None  # called before the arguments are read: adds options that are slow to collect
-    )
+    # Called before the arguments are read, to add options that are slow to collect.
+    prepare: Callable[[], None] | None = None
+    # Answers an unknown option and its value with a better sentence than the general one, or with None.
+    unknown_option: Callable[[str, str], str | None] | None = None
 
     @property
     def summary(self) -> str:

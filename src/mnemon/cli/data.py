@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.options import unset
-from mnemon.cli.output import table
+from mnemon.cli.output import WHAT, table
 
 Name = Positional[Annotated[str, arg(metavar="DATASET", help="the dataset; `mnemon data list` has them all")]]
 
@@ -20,7 +20,7 @@ def list_datasets() -> None:
 
     table(
         f"datasets (cache: {data.cache_dir()})",
-        ("name", "what it is", "classes", "train / test", "image", "state"),
+        ("name", WHAT, "classes", "train / test", "image", "state"),
         [
             (i.name, i.description, str(i.classes), f"{i.train:,} / {i.test:,}", "×".join(map(str, i.shape)), i.state)
             for i in data.listing()

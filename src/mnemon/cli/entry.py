@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 
-import tyro
-
 from mnemon.cli.command import commands
+from mnemon.cli.output import help_width
+from mnemon.cli.parsing import call
 from mnemon.errors import MnemonError, unknown
+from mnemon.runtime.signals import Stopped
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,13 +49,8 @@ def _dispatch(given: list[str]) -> None:
     name = " ".join(given[:words])
     if name not in known:
         raise unknown("command", name, known)
-    command = known[name]
-    if command.prepare is not None:
-        command.prepare()
-    from mnemon.runtime.signals import Stopped
-
     try:
-        tyro.cli(command.function, prog=f"mnemon {name}", args=given[words:], config=(tyro.conf.FlagCreatePairsOff,))
+        call(known[name], given[words:])
     except Stopped as stopped:
         again = shlex.join(["mnemon", *given])
         print(f"stopped by {stopped}; everything is saved, and the same command goes on: {again}", file=sys.stderr)
@@ -66,6 +63,10 @@ def _help(group: str = "") -> None:
     print(f"usage: mnemon {group}COMMAND …   (mnemon {group}COMMAND --help for its options)\n")
     for name, command in commands().items():
         if name.startswith(group):
-            print(f"  {name:<12}  {command.summary}")
+            print(
+                textwrap.fill(
+                    command.summary, help_width(), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
+                )
+            )
     if not group:
         print("\n  --version     Print the version.")

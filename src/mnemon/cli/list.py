@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.data import list_datasets
-from mnemon.cli.output import table
+from mnemon.cli.output import WHAT, table
 from mnemon.errors import unknown
 
 
@@ -19,7 +19,7 @@ def list_(
         Annotated[
             str,
             arg(
-                metavar="WHAT",
+                metavar="[WHAT]",
                 help="methods, streams, losses, classifiers or datasets; all of them if left out",
                 help_behavior_hint="",
             ),
@@ -45,40 +45,29 @@ def _methods() -> None:
 
     table(
         "methods (computing: the multiplications of a step beside ER's; docs/choosing.md has times)",
-        ("name", "what it is", "other than ER in", "computing", "source"),
+        ("name", WHAT, "other than ER in", "computing", "source"),
         [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
     )
 
 
 def _streams() -> None:
-    from mnemon.experiments.protocol import NAMES, RULES
+    from mnemon.experiments.protocol import NAMES, parse
 
-    rows = [(n, *_stream_words(n, RULES)) for n in NAMES]
-    table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", "what it is", "memory"), rows)
+    rows = [(name, parse(name).describe(), str(parse(name).rules.memory)) for name in NAMES]
+    table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", WHAT, "memory"), rows)
 
 
 def _losses() -> None:
     from mnemon.learning.objectives import OBJECTIVES
 
     rows = [(name, (inspect.getdoc(loss) or "").partition("\n")[0]) for name, loss in OBJECTIVES.items()]
-    table("losses", ("name", "what it is"), rows)
+    table("losses", ("name", WHAT), rows)
 
 
 def _classifiers() -> None:
     from mnemon.learning.classifiers import CLASSIFIERS
 
-    table("classifiers", ("name", "what it is", "needs"), [(c.name, c.doc, c.needs) for c in CLASSIFIERS.values()])
-
-
-def _stream_words(name: str, rules: Any) -> tuple[str, str]:
-    kind, dataset, *tasks = name.split("-")
-    rule = rules[dataset]
-    text = (
-        f"{tasks[0] if tasks else rule.tasks} tasks of disjoint classes, one after the other"
-        if kind == "split"
-        else "every class comes and goes as a Gaussian over time; no tasks"
-    )
-    return text, str(rule.memory)
+    table("classifiers", ("name", WHAT, "needs"), [(c.name, c.doc, c.needs) for c in CLASSIFIERS.values()])
 
 
 COMMANDS = (Command("list", list_),)

@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.options import Device, Quiet, flag, unset
-from mnemon.cli.output import table
+from mnemon.cli.output import shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError
 
@@ -74,7 +74,7 @@ def reproduce(
         rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]
         table(f"in {out}", ("target", "there", "to make"), rows)
         if dry_run:
-            print("\n".join(room.commands(plans, out)))
+            shell_commands(room.commands(plans, out))
             return
         progress = Progress(quiet=quiet)
         work.make(device, steps=steps, progress=progress, say=progress.say)

@@ -11,7 +11,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.options import Device, Loss, Method, Quiet, collect_options, flag, unset
-from mnemon.cli.output import results, table
+from mnemon.cli.output import results, sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError
 
@@ -63,7 +63,7 @@ def run(
     out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
         "out/runs"
     ),
-    checkpoint_every: Annotated[float, arg(metavar="SECONDS", help="seconds between checkpoints")] = 30.0,
+    checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
     cell: Annotated[
         str | None, unset("a word for the new records: which table or study they belong to", "WORD")
     ] = None,
@@ -77,6 +77,7 @@ def run(
     are not repeated. A dataset that is not here yet is fetched first.
     """
     from mnemon.experiments.progress import Progress
+    from mnemon.experiments.protocol import uneven_tasks
     from mnemon.experiments.runner import run_all
     from mnemon.experiments.spec import Spec
 
@@ -85,6 +86,9 @@ def run(
     specs = [
         Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in read_seeds(seeds)
     ]
+    progress = Progress(quiet=quiet)
+    if uneven := uneven_tasks(stream):
+        progress.say(uneven)
     found = run_all(
         specs,
         out,
@@ -93,7 +97,7 @@ def run(
         precision=precision,
         deterministic=deterministic,
         checkpoint_every=checkpoint_every,
-        progress=Progress(quiet=quiet),
+        progress=progress,
     )
     results(found)
     print(f"records: {out / 'records.jsonl'}")
@@ -113,7 +117,7 @@ def tune(
     grid: Annotated[
         tuple[str, ...],
         unset(
-            "options and the values to try: lr=0.05,0.1 gamma=0,0.5; the others stay at the recipe",
+            "options and their values to try: lr=0.05,0.1 gamma=0,0.5; the others stay at the recipe",
             "OPTION=VALUE,… …",
             "the paper's grid for the method",
         ),
@@ -167,12 +171,21 @@ def tune(
     print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
     table("", ("", *found.grid, "Average Accuracy", "runs", ""), rows)
 
-    print(*found.sentences(), f"log: {found.log}", sep="\n")
+    sentences([*found.sentences(), f"log: {found.log}"])
     if keep:
         print(f"kept: {found.keep()}")
     elif found.chosen.values != found.recipe:
         again = [*words, "--out", str(out), "--keep"]
-        print(f"to make the chosen values the recipe: {shlex.join(again)}")
+        print("to make the chosen values the recipe:")
+        shell_commands([shlex.join(again)])
 
 
-COMMANDS = (Command("run", run, prepare=_add_options), Command("tune", tune))
+def _point_to_grid(option: str, value: str) -> str | None:
+    """Answer a hyper-parameter given to `tune` as to `run`."""
+    name = option.lstrip("-").replace("-", "_")
+    if name not in {field.name for field in dataclasses.fields(collect_options())}:
+        return None
+    return f"tune has no option {option}; name the values to try with --grid {name}={value or 'VALUE,VALUE'}."
+
+
+COMMANDS = (Command("run", run, prepare=_add_options), Command("tune", tune, unknown_option=_point_to_grid))
