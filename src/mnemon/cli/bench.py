@@ -39,7 +39,7 @@ def bench(
     """
     from rich.console import Console
 
-    from mnemon.bench import bench as room  # the module
+    from mnemon.bench import bench as measure  # the module
     from mnemon.learning.methods import methods as known
     from mnemon.runtime.device import Engine, choose_device
 
@@ -50,7 +50,7 @@ def bench(
     where = choose_device(device)
     chosen = methods.split(",") if methods else ["er", "hybrid"] if where.type == "cpu" else list(known())
     console = Console(stderr=True, quiet=quiet, highlight=False)
-    record = room.bench(
+    record = measure.bench(
         out,
         Engine(where, precision),
         nets=nets.split(","),
@@ -63,12 +63,12 @@ def bench(
     about = record["machine"]
     name = about["cpu"] if where.type == "cpu" else record["device"]
     print(f"{name}, {about['threads']} threads, torch {about['torch']}, {record['precision']}\n")
-    head, rows = room.lines(record)
+    head, rows = measure.lines(record)
     table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
-    table("one run beside one of ER (quartiles)", *room.cost_lines(record), right=2)
+    table("one run beside one of ER (quartiles)", *measure.cost_lines(record), right=2)
     table(
         "inference, a memory row for ten test images",
-        *room.inference_lines(record),
+        *measure.inference_lines(record),
         right=2,
     )
     table("start-up", ("what", "seconds"), [(k, f"{v:.2f}") for k, v in record["startup_seconds"].items()], right=1)

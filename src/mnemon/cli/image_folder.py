@@ -17,8 +17,8 @@ Model = Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")
 Folder = Positional[Annotated[Path, arg(help="a folder with one sub-folder of images per class", metavar="FOLDER")]]
 
 
-def _own(text: str, default: str, metavar: str = "NAME") -> Any:
-    """The help of an option that a model, once made, has settled."""
+def _new(text: str, default: str, metavar: str = "NAME") -> Any:
+    """Describe an option that is fixed once the model is made."""
     return arg(help=text, metavar=metavar, help_behavior_hint=f"(for a new model: {default})")
 
 
@@ -33,22 +33,22 @@ def fit(
         ),
     ] = "shuffled",
     size: Annotated[
-        int | None, _own("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
+        int | None, _new("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
     ] = None,
-    method: Annotated[str | None, _own("how it learns; `mnemon list methods`", "hybrid")] = None,
-    loss: Annotated[str | None, _own("another loss; `mnemon list losses`", "the method's")] = None,
-    classifier: Annotated[str | None, _own("another classifier; `mnemon list classifiers`", "the method's")] = None,
+    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
+    loss: Annotated[str | None, _new("another loss; `mnemon list losses`", "the method's")] = None,
+    classifier: Annotated[str | None, _new("another classifier; `mnemon list classifiers`", "the method's")] = None,
     backbone: Annotated[
-        str | None, _own("the network: auto, mlp or resnet18", "auto, a small ResNet-18; an MLP below 25 pixels a side")
+        str | None, _new("the network: auto, mlp or resnet18", "auto, a small ResNet-18; an MLP below 25 pixels a side")
     ] = None,
-    memory_size: Annotated[int | None, _own("images kept for replay and class means", "1000", "INT")] = None,
-    batch_size: Annotated[int | None, _own("new images per step", "10", "INT")] = None,
-    replay_size: Annotated[int | None, _own("images of the memory per step", "10", "INT")] = None,
-    lr: Annotated[float | None, _own("learning rate", "one that works without tuning", "FLOAT")] = None,
+    memory_size: Annotated[int | None, _new("images kept for replay and class means", "1000", "INT")] = None,
+    batch_size: Annotated[int | None, _new("new images per step", "10", "INT")] = None,
+    replay_size: Annotated[int | None, _new("images of the memory per step", "10", "INT")] = None,
+    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
     gamma: Annotated[
-        float | None, _own("weight of the discriminative loss", "one that works without tuning", "FLOAT")
+        float | None, _new("weight of the discriminative loss", "one that works without tuning", "FLOAT")
     ] = None,
-    seed: Annotated[int | None, _own("of the network, the replay and the shuffling", "0", "INT")] = None,
+    seed: Annotated[int | None, _new("of the network, the replay and the shuffling", "0", "INT")] = None,
     device: Device = "auto",
     save_every: Annotated[float, arg(metavar="SECONDS", help="seconds between saves")] = 30.0,
     quiet: Quiet = False,

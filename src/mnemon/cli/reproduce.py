@@ -61,24 +61,24 @@ def reproduce(
       mnemon reproduce all --dry-run
     """
     from mnemon.experiments.progress import Progress
-    from mnemon.paper import reproduce as room
+    from mnemon.paper import reproduce as paper
 
     if dry_run and records_only:
         raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
-    work = room.Work(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))
-    room.check(fill)
+    work = paper.Work(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))
+    paper.check(fill)
     if not records_only:
-        plans = work.plans(room.device_name(device))
+        plans = work.plans(paper.device_name(device))
         rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]
         table(f"in {out}", ("target", "there", "to make"), rows)
         if dry_run:
-            shell_commands(room.commands(plans, out))
+            shell_commands(paper.commands(plans, out))
             return
         progress = Progress(quiet=quiet)
         work.make(device, steps=steps, progress=progress, say=progress.say)
-    for line in [*work.write(), *room.fill(fill, out)]:
+    for line in [*work.write(), *paper.fill(fill, out)]:
         print(line)
 
 
