@@ -14,6 +14,7 @@ from mnemon.experiments.recipes import recipes
 # The tests run in one process per core: more threads than that would only wait for each other.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # for the commands the tests start
+os.environ.pop("COLUMNS", None)  # tables are printed for its width
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 import pytest
-from test_cli import run
 
+from command_line import run
 from mnemon import MnemonError, checkpoint, data, files
 from mnemon.data import cifar
 from mnemon.experiments import records

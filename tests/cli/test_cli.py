@@ -8,12 +8,13 @@ import pytest
 
 from command_line import run
 from mnemon import __version__, cli
+from mnemon.cli.command import commands
 
 
 def test_help_and_version(capsys):
     out, _ = run(capsys=capsys)
     assert out == run("--help", capsys=capsys)[0]
-    for command in cli.COMMANDS:
+    for command in commands():
         assert f"  {command}" in out
     assert run("--version", capsys=capsys)[0] == f"mnemon {__version__}\n"
     out, _ = run("data", capsys=capsys)
@@ -21,7 +22,7 @@ def test_help_and_version(capsys):
     assert "demo" not in out
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", commands())
 def test_every_command_explains_itself(command, capsys):
     out, _ = run(*command.split(), "--help", capsys=capsys)
     assert out.startswith(f"usage: mnemon {command}")
@@ -59,6 +60,14 @@ def test_a_mixed_choice_runs(tmp_path, capsys):
     lines = [line for line in out.splitlines() if line.startswith("mir")]
     assert len(lines) == 2
     assert all("hybrid" in line for line in lines)
+
+
+def test_run_says_that_tasks_have_different_numbers_of_classes(tmp_path, capsys):
+    words = ["run", "--method", "fine-tune", "--seeds", "1", "--stream"]
+    _, err = run(*words, "split-digits-3", "--out", str(tmp_path), capsys=capsys)
+    assert err.startswith("split-digits-3: tasks of 4, 3 and 3 classes\n")
+    for more in (["split-digits"], ["split-digits-3", "--quiet"]):
+        assert "tasks of" not in run(*words, *more, "--out", str(tmp_path), capsys=capsys)[1]
 
 
 def test_one_run_has_no_interval(tmp_path, capsys):
@@ -108,17 +117,6 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words, sentence, capsys, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_flag_is_exit_code_2(capsys):
-    _, err = run("run", "--method", "er", "--stream", "split-digits", "--leaning-rate", "3", code=2, capsys=capsys)
-    assert "--leaning-rate" in err
-
-
-def test_seeds():
-    assert cli._seeds("3") == [0, 1, 2]
-    assert cli._seeds("100-102") == [100, 101, 102]
-    assert cli._seeds("3,5,4-6") == [3, 5, 4, 6]
-
-
 def test_list_names_everything(capsys):
     out, _ = run("list", capsys=capsys)
     for name in (
@@ -126,6 +124,7 @@ def test_list_names_everything(capsys):
         "fine-tune",
         "iid-offline",
         "split-cifar100-20",
+        "smooth-mnist",
         "smooth-cifar10",
         "ncm-raw",
         "pnca",
@@ -134,15 +133,47 @@ def test_list_names_everything(capsys):
         assert name in out
 
 
+NEW_COMMAND = '''
+from typing import Annotated
+
+from tyro.conf import arg
+
+from mnemon.cli.command import Command
+
+
+def greet(name: Annotated[str, arg(help="whom")] = "all") -> None:
+    """Greet somebody."""
+    print(f"hello {name}")
+
+
+COMMANDS = (Command("greet", greet), Command("zoo greet", greet))
+'''
+
+
+def test_a_command_is_added_by_one_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "greeting.py").write_text(NEW_COMMAND)
+    monkeypatch.setattr(cli, "__path__", [*cli.__path__, str(tmp_path)])
+    try:
+        assert "  greet         Greet somebody.\n" in run("--help", capsys=capsys)[0]
+        assert "--name STR" in run("greet", "--help", capsys=capsys)[0]
+        assert run("greet", "--name", "you", capsys=capsys)[0] == "hello you\n"
+        assert "zoo greet" in run("zoo", capsys=capsys)[0]
+        assert run("zoo", "greet", capsys=capsys)[0] == "hello all\n"
+    finally:
+        sys.modules.pop("mnemon.cli.greeting", None)
+
+
 def loaded_by(code):
-    script = f"import sys; {code}; print(' '.join(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    script = f"{code}\nimport sys; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def test_imports_stay_light():
     assert not {"torch", "numpy", "sklearn", "scipy", "matplotlib"} & loaded_by("import mnemon")
-    assert "torch" not in loaded_by("import mnemon.cli")
+    for words in ([], ["data"], ["tune", "--help"], ["--version"]):
+        loaded = loaded_by(f"from mnemon.cli import main\ntry: main({words!r})\nexcept SystemExit: pass")
+        assert not {"torch", "numpy", "matplotlib"} & loaded
     heavy = {"sklearn", "scipy", "matplotlib", "pandas"}
     assert not heavy & loaded_by("import mnemon.experiments.runner, mnemon.losses, mnemon.metrics, mnemon.streams")
 

@@ -48,6 +48,7 @@ NAMES = (
     "split-mini_imagenet-10",
     "split-mini_imagenet-20",
     "smooth-digits",
+    "smooth-mnist",
     "smooth-cifar10",
     "smooth-cifar100",
     "smooth-mini_imagenet",
@@ -75,6 +76,17 @@ class StreamName:
         if self.kind == "smooth" or not tasks or (name in NAMES and tasks == self.rules.tasks):
             return name
         return f"{name}-{tasks}"
+
+    def number_of_tasks(self, classes: int) -> int:
+        """The tasks of a Split stream over that many classes."""
+        return self.tasks or self.rules.tasks or (10 if classes >= 100 else max(1, classes // 2))
+
+    def describe(self) -> str:
+        """Say in a few words what comes in which order."""
+        if self.kind == "smooth":
+            return "classes come and go gradually; no tasks"
+        tasks = self.tasks or self.rules.tasks
+        return f"{tasks or 'several'} tasks of disjoint classes, in turn"
 
 
 def parse(name: str) -> StreamName:
@@ -124,5 +136,15 @@ def make(name: StreamName, labels: NDArray[np.int64], seed: int, order: str) -> 
             raise MnemonError("a Smooth stream has its classes in natural order.")
         n0 = name.rules.smooth or int(counts.min()) * 5 // 6
         return streams.smooth(labels, length=n0 * len(classes), seed=seed, spread=name.spread)
-    tasks = name.tasks or name.rules.tasks or (10 if len(classes) >= 100 else max(1, len(classes) // 2))
-    return streams.split(labels, tasks=tasks, seed=seed, order=order)
+    return streams.split(labels, tasks=name.number_of_tasks(len(classes)), seed=seed, order=order)
+
+
+def uneven_tasks(stream: str) -> str | None:
+    """Say how many classes each task of a Split stream has, where they differ: split-mnist-3 has tasks of 4, 3 and 3."""
+    name = parse(stream)
+    classes = next(info.classes for info in data.listing() if info.name == name.dataset)
+    tasks = name.number_of_tasks(classes)
+    if name.kind != "split" or tasks > classes or classes % tasks == 0:
+        return None
+    *sizes, last = map(len, np.array_split(range(classes), tasks))
+    return f"{name}: tasks of {', '.join(map(str, sizes))} and {last} classes"

@@ -1,0 +1,72 @@
+"""The entry point: finds the command, calls it, and turns what goes wrong into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from mnemon.cli.command import commands
+from mnemon.cli.output import help_width
+from mnemon.cli.parsing import call
+from mnemon.errors import MnemonError, unknown
+from mnemon.runtime.signals import Stopped
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `mnemon`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _dispatch(given)
+    except MnemonError as error:
+        print(f"mnemon: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (MemoryError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        print(f"mnemon: {str(error) or 'there is not enough memory for this'}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def _dispatch(given: list[str]) -> None:
+    if not given or given[0] in ("-h", "--help"):
+        _help()
+        return
+    if given[0] in ("-V", "--version"):
+        from mnemon import __version__
+
+        print(f"mnemon {__version__}")
+        return
+    known = commands()
+    words = 2 if any(name.startswith(f"{given[0]} ") for name in known) else 1
+    if words == 2 and (len(given) == 1 or given[1] in ("-h", "--help")):
+        _help(f"{given[0]} ")
+        return
+    name = " ".join(given[:words])
+    if name not in known:
+        raise unknown("command", name, known)
+    try:
+        call(known[name], given[words:])
+    except Stopped as stopped:
+        again = shlex.join(["mnemon", *given])
+        print(f"stopped by {stopped}; everything is saved, and the same command goes on: {again}", file=sys.stderr)
+        sys.exit(128 + stopped.signal_number)
+
+
+def _help(group: str = "") -> None:
+    """Print the commands with their summaries: all, or those of a group ("data ")."""
+    print("mnemon: learn from a stream, class after class, without forgetting.\n")
+    print(f"usage: mnemon {group}COMMAND …   (mnemon {group}COMMAND --help for its options)\n")
+    for name, command in commands().items():
+        if name.startswith(group):
+            print(
+                textwrap.fill(
+                    command.summary, help_width(), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
+                )
+            )
+    if not group:
+        print("\n  --version     Print the version.")

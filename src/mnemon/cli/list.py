@@ -1,0 +1,81 @@
+"""`mnemon list`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from mnemon.cli.command import Command
+from mnemon.cli.data import list_datasets
+from mnemon.cli.output import WHAT, table
+from mnemon.errors import unknown
+
+
+def list_(
+    what: Positional[
+        Annotated[
+            str,
+            arg(
+                metavar="[WHAT]",
+                help="methods, streams, losses, classifiers, backbones or datasets; all of them if left out",
+                help_behavior_hint="",
+            ),
+        ]
+    ] = "",
+) -> None:
+    """List the methods, streams, losses, classifiers, backbones and datasets by name."""
+    shows: dict[str, Callable[[], None]] = {
+        "methods": _methods,
+        "streams": _streams,
+        "losses": _losses,
+        "classifiers": _classifiers,
+        "backbones": _backbones,
+        "datasets": list_datasets,
+    }
+    if what and what not in shows:
+        raise unknown("thing to list:", what, shows)
+    for name in [what] if what else shows:
+        shows[name]()
+
+
+def _methods() -> None:
+    from mnemon.learning.methods import methods
+
+    table(
+        "methods (computing: the multiplications of a step beside ER's; docs/choosing.md has times)",
+        ("name", WHAT, "other than ER in", "computing", "source"),
+        [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
+    )
+
+
+def _streams() -> None:
+    from mnemon.experiments.protocol import NAMES, parse
+
+    rows = [(name, parse(name).describe(), str(parse(name).rules.memory)) for name in NAMES]
+    table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", WHAT, "memory"), rows)
+
+
+def _losses() -> None:
+    from mnemon.learning.objectives import OBJECTIVES
+
+    rows = [(name, (inspect.getdoc(loss) or "").partition("\n")[0]) for name, loss in OBJECTIVES.items()]
+    table("losses", ("name", WHAT), rows)
+
+
+def _classifiers() -> None:
+    from mnemon.learning.classifiers import CLASSIFIERS
+
+    rows = [(name, classifier.described(), classifier.needs) for name, classifier in CLASSIFIERS.items()]
+    table("classifiers", ("name", WHAT, "needs"), rows)
+
+
+def _backbones() -> None:
+    from mnemon.learning.backbones import BACKBONES
+
+    table("backbones", ("name", WHAT), [(name, backbone.described()) for name, backbone in BACKBONES.items()])
+
+
+COMMANDS = (Command("list", list_),)

@@ -1,0 +1,196 @@
+"""`mnemon run` and `mnemon tune`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import OmitArgPrefixes, arg
+
+from mnemon.cli.command import Command
+from mnemon.cli.options import Device, Loss, Method, Quiet, collect_options, flag, unset
+from mnemon.cli.output import results, sentences, shell_commands, table
+from mnemon.cli.seeds import seeds as read_seeds
+from mnemon.errors import MnemonError
+
+
+def run(
+    method: Method,
+    stream: Annotated[
+        str,
+        arg(metavar="NAME", help="the stream; `mnemon list streams`, or KIND-DATASET[-TASKS] with your own dataset"),
+    ],
+    loss: Loss = None,
+    classifier: Annotated[
+        str | None,
+        unset(
+            "another classifier, or several with commas: one training, a record each; `mnemon list classifiers`",
+            "NAME[:OPTION=VALUE…],…",
+            "the method's own",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, arg(metavar="SEEDS", help="how many seeds (15 means 0 to 14), or which: 100-102, 7-7, 3,5")
+    ] = "1",
+    split: Annotated[
+        str, arg(metavar="test|valid", help="evaluate on test, or on valid to choose hyper-parameters")
+    ] = "test",
+    order: Annotated[
+        str,
+        arg(metavar="natural|random", help="class order of a Split stream: natural (the paper's) or random"),
+    ] = "natural",
+    backbone: Annotated[
+        str | None,
+        unset(
+            "mlp, resnet18, identity (no network) or auto, with options: mlp:width=200; `mnemon list backbones`",
+            "NAME[:OPTION=VALUE…]",
+            "the dataset's own",
+        ),
+    ] = None,
+    device: Device = "auto",
+    jobs: Annotated[
+        int | None,
+        unset(
+            "runs side by side: on a GPU in one process, on a CPU in as many processes",
+            "N",
+            "32 on a GPU, one per core on a CPU",
+        ),
+    ] = None,
+    precision: Annotated[
+        str,
+        arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)"),
+    ] = "tf32",
+    deterministic: Annotated[
+        bool, flag("the same bits at each repetition, whatever runs beside; slower, see --precision fp32")
+    ] = False,
+    out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
+        "out/runs"
+    ),
+    checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
+    cell: Annotated[
+        str | None, unset("a word for the new records: which table or study they belong to", "WORD")
+    ] = None,
+    quiet: Quiet = False,
+    *,
+    hyper_parameters: Any = None,  # `_add_options` gives it its type
+) -> None:
+    """Run a method on a stream with one or many seeds; print the result with its 95 % interval.
+
+    Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs go on where they stopped, finished ones
+    are not repeated. A dataset that is not here yet is fetched first.
+    """
+    from mnemon.experiments.progress import Progress
+    from mnemon.experiments.protocol import uneven_tasks
+    from mnemon.experiments.runner import run_all
+    from mnemon.experiments.spec import Spec
+
+    given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
+    classifiers = () if classifier is None else tuple(classifier.split(","))
+    specs = [
+        Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in read_seeds(seeds)
+    ]
+    progress = Progress(quiet=quiet)
+    if uneven := uneven_tasks(stream):
+        progress.say(uneven)
+    found = run_all(
+        specs,
+        out,
+        device=device,
+        jobs=jobs,
+        precision=precision,
+        deterministic=deterministic,
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )
+    results(found)
+    print(f"records: {out / 'records.jsonl'}")
+
+
+def _add_options() -> None:
+    """Give `run` an option for each hyper-parameter of any method or loss: finding them takes torch."""
+    Options = collect_options()
+    run.__annotations__["hyper_parameters"] = OmitArgPrefixes[Options]  # type: ignore[misc,valid-type]
+    run.__kwdefaults__ = {"hyper_parameters": Options()}
+
+
+def tune(
+    method: Method,
+    stream: Annotated[str, arg(metavar="NAME", help="the stream; `mnemon list streams`")],
+    loss: Loss = None,
+    grid: Annotated[
+        tuple[str, ...],
+        unset(
+            "options and their values to try: lr=0.05,0.1 gamma=0,0.5; the others stay at the recipe",
+            "OPTION=VALUE,… …",
+            "the paper's grid for the method",
+        ),
+    ] = (),
+    seeds: Annotated[
+        str, arg(metavar="SEEDS", help="which seeds, from 100 on: the smaller ones are the tables'")
+    ] = "100-102",
+    best: Annotated[int, arg(metavar="N", help="candidates that go on from the first seed to all seeds")] = 15,
+    out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
+    device: Device = "auto",
+    keep: Annotated[bool, flag("make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose hyper-parameters as the paper does: a grid on the validation split, the best mean accuracy wins.
+
+    All candidates run on the first seed, the best 15 of them on all seeds; a grid of no more than that runs on all seeds
+    at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
+    device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
+    """
+    from mnemon.experiments import protocol
+    from mnemon.experiments.summary import interval
+    from mnemon.experiments.tuning import search
+
+    if keep and protocol.parse(stream).spread != protocol.SPREAD:
+        raise MnemonError(f"the recipes are for the paper's Smooth streams, and {stream} has another spread.")
+    words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
+    words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
+    found = search(
+        method,
+        stream,
+        out,
+        loss=loss,
+        grid=grid,
+        seeds=read_seeds(seeds),
+        best=best,
+        device=device,
+        quiet=quiet,
+        command=shlex.join(words),
+    )
+    shown = [c for i, c in enumerate(found.candidates) if i < 10 or c.values == found.recipe]
+    rows = [
+        (
+            str(found.candidates.index(c) + 1),
+            *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
+            "diverged" if c.diverged else interval(c.accuracies),
+            str(len(c.records)),
+            ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
+        )
+        for c in shown
+    ]
+    print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
+    table("", ("", *found.grid, "Average Accuracy", "runs", ""), rows)
+
+    sentences([*found.sentences(), f"log: {found.log}"])
+    if keep:
+        print(f"kept: {found.keep()}")
+    elif found.chosen.values != found.recipe:
+        again = [*words, "--out", str(out), "--keep"]
+        print("to make the chosen values the recipe:")
+        shell_commands([shlex.join(again)])
+
+
+def _point_to_grid(option: str, value: str) -> str | None:
+    """Answer a hyper-parameter given to `tune` as to `run`."""
+    name = option.lstrip("-").replace("-", "_")
+    if name not in {field.name for field in dataclasses.fields(collect_options())}:
+        return None
+    return f"tune has no option {option}; name the values to try with --grid {name}={value or 'VALUE,VALUE'}."
+
+
+COMMANDS = (Command("run", run, prepare=_add_options), Command("tune", tune, unknown_option=_point_to_grid))
