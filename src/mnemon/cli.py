@@ -201,10 +201,10 @@ def tune(
     """
     from mnemon.experiments import protocol
     from mnemon.experiments.summary import interval
-    from mnemon.experiments.tuning import search
+    from mnemon.experiments.tuning import check_keep, search
 
-    if keep and protocol.parse(stream).spread != protocol.SPREAD:
-        raise MnemonError(f"the recipes are for the paper's Smooth streams, and {stream} has another spread.")
+    if keep:
+        check_keep(protocol.parse(stream))
     words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
     words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
     found = search(
@@ -247,10 +247,11 @@ def list_(
     ] = "",
 ) -> None:
     """List the methods, streams, losses, classifiers and datasets by name."""
-    from mnemon.experiments.protocol import NAMES, RULES
+    from mnemon.experiments import protocol
     from mnemon.learning.classifiers import CLASSIFIERS
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
+    from mnemon.streams.kinds import kinds
 
     def first_line(thing: Any) -> str:
         return (inspect.getdoc(thing) or "").splitlines()[0]
@@ -263,8 +264,9 @@ def list_(
         )
 
     def show_streams() -> None:
-        rows = [(n, *_stream_words(n, RULES)) for n in NAMES]
-        _table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", "what it is", "memory"), rows)
+        rows = [(str(n), n.describe(), str(n.rules.memory)) for n in protocol.listing()]
+        usage = ", ".join(kind.usage for kind in kinds().values())
+        _table(f"streams ({usage} work for every dataset)", ("name", "what it is", "memory"), rows)
 
     shows: dict[str, Callable[[], None]] = {
         "methods": show_methods,
@@ -279,17 +281,6 @@ def list_(
         raise unknown("thing to list:", what, shows)
     for name in [what] if what else shows:
         shows[name]()
-
-
-def _stream_words(name: str, rules: Any) -> tuple[str, str]:
-    kind, dataset, *tasks = name.split("-")
-    rule = rules[dataset]
-    text = (
-        f"{tasks[0] if tasks else rule.tasks} tasks of disjoint classes, one after the other"
-        if kind == "split"
-        else "every class comes and goes as a Gaussian over time; no tasks"
-    )
-    return text, str(rule.memory)
 
 
 def report(
