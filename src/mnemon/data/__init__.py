@@ -7,6 +7,7 @@ data.import_("birds", "photos/", size=32)  # a folder per class, kept under a na
 from mnemon.data.dataset import Dataset, Images, Info
 from mnemon.data.datasets import definitions, rules, title
 from mnemon.data.definition import Definition, Rules
+from mnemon.data.layout import channels_first, channels_last
 from mnemon.data.library import check, folder, get, image, import_, listing, load, names
 from mnemon.data.store import cache_dir
 
@@ -17,6 +18,8 @@ __all__ = [
     "Info",
     "Rules",
     "cache_dir",
+    "channels_first",
+    "channels_last",
     "check",
     "definitions",
     "folder",
