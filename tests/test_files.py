@@ -7,7 +7,7 @@ import pytest
 
 from command_line import run
 from mnemon import MnemonError, checkpoint, data, files
-from mnemon.data import cifar
+from mnemon.data.datasets import cifar10
 from mnemon.experiments import records
 from mnemon.experiments.recipes import recipes
 from mnemon.paper import measured, searches
@@ -58,7 +58,7 @@ def test_the_others(tmp_path, copied):
         lambda: searches.markdown(tmp_path),
         lambda: groups._details(tmp_path, [record]),
         lambda: measured.read(tmp_path, measured.TIMES),
-        lambda: cifar.read_labels(DEEP.encode(), "labels"),
+        lambda: cifar10.read_labels(DEEP.encode(), "labels"),
         recipes.cells,
     ):
         with pytest.raises(MnemonError):

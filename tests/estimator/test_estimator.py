@@ -318,7 +318,7 @@ def test_frames_ints_and_lists():
         assert (OnlineClassifier().partial_fit(other, y).predict_proba(x) == want).all()
 
 
-def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence():
+def test_other_kinds_of_samples_are_refused_with_a_sentence():
     x, y = pictures(20)
     clf = OnlineClassifier().partial_fit(x, y)
     for bad, why in [
@@ -326,7 +326,7 @@ def test_channels_first_and_other_kinds_of_samples_are_refused_with_a_sentence()
         (x[:, :7], "7 × 8 pixels"),
         (x / 255, "float32"),
         (x[:, None, None], r"not an array of shape \(20, 1, 1, 8, 8\)"),
-        (np.zeros((2, 3, 8, 8), np.uint8), "channels first"),
+        (np.zeros((2, 3, 8, 8), np.uint8), "8 × 8 pixels and 3 channels"),
         (x[0, 0], "Reshape your data|1D"),
         ([[1, 2], [3]], "inhomogeneous"),
         (np.zeros((2, 8, 0)), r"not an array of shape \(2, 8, 0\)"),

@@ -20,6 +20,8 @@ from mnemon.paper import documents, evidence, reproduce, sensitivity
 from mnemon.paper.sensitivity import STUDIES
 from mnemon.render import names
 from mnemon.streams import smooth
+from mnemon.streams.kinds import schedule
+from mnemon.streams.kinds.smooth import Smooth
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,7 +100,7 @@ def test_an_option_that_came_later_is_in_no_name_at_its_default():
 
 def test_a_smooth_stream_may_name_its_spread():
     name = protocol.parse("smooth-digits-0.25")
-    assert (name.spread, str(name)) == (0.25, "smooth-digits-0.25")
+    assert (name.schedule, str(name)) == (Smooth(0.25), "smooth-digits-0.25")
     assert str(protocol.parse("smooth-digits-0.50")) == "smooth-digits"
     assert str(protocol.parse("smooth-digits-1.0")) == "smooth-digits-1.0"
     labels = np.repeat(np.arange(4), 60)
@@ -116,7 +118,8 @@ def test_a_spread_that_is_none(text):
 def test_the_page_names_and_draws_the_spread():
     assert names.stream("smooth-cifar10-0.25") == "Smooth CIFAR-10, spread 0.25"
     assert names.stream("split-cifar100-20") == "Split CIFAR-100, 20 tasks"
-    assert [names.spread(name) for name in ("smooth-cifar10-0.25", "smooth-cifar10", "smooth")] == [0.25, 0.5, 0.5]
+    found = [schedule(name) for name in ("smooth-cifar10-0.25", "smooth-cifar10", "smooth")]
+    assert found == [Smooth(0.25), Smooth(0.5), Smooth(0.5)]
 
 
 # --- how much hangs on each

@@ -52,10 +52,12 @@ def _methods() -> None:
 
 
 def _streams() -> None:
-    from mnemon.experiments.protocol import NAMES, parse
+    from mnemon.experiments import protocol
+    from mnemon.streams.kinds import kinds
 
-    rows = [(name, parse(name).describe(), str(parse(name).rules.memory)) for name in NAMES]
-    table("streams (KIND-DATASET[-TASKS] works for every dataset)", ("name", WHAT, "memory"), rows)
+    rows = [(str(name), name.describe(), str(name.rules.memory)) for name in protocol.listing()]
+    usage = ", ".join(kind.usage for kind in kinds().values())
+    table(f"streams ({usage} work for every dataset)", ("name", WHAT, "memory"), rows)
 
 
 def _losses() -> None:

@@ -13,7 +13,6 @@ from mnemon.cli.command import Command
 from mnemon.cli.options import Device, Loss, Method, Quiet, collect_options, flag, unset
 from mnemon.cli.output import results, sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
-from mnemon.errors import MnemonError
 
 
 def run(
@@ -81,8 +80,8 @@ def run(
     Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs go on where they stopped, finished ones
     are not repeated. A dataset that is not here yet is fetched first.
     """
+    from mnemon.experiments import protocol
     from mnemon.experiments.progress import Progress
-    from mnemon.experiments.protocol import uneven_tasks
     from mnemon.experiments.runner import run_all
     from mnemon.experiments.spec import Spec
 
@@ -92,8 +91,8 @@ def run(
         Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in read_seeds(seeds)
     ]
     progress = Progress(quiet=quiet)
-    if uneven := uneven_tasks(stream):
-        progress.say(uneven)
+    if notice := protocol.parse(stream).notice():
+        progress.say(notice)
     found = run_all(
         specs,
         out,
@@ -144,10 +143,10 @@ def tune(
     """
     from mnemon.experiments import protocol
     from mnemon.experiments.summary import interval
-    from mnemon.experiments.tuning import search
+    from mnemon.experiments.tuning import check_keep, search
 
-    if keep and protocol.parse(stream).spread != protocol.SPREAD:
-        raise MnemonError(f"the recipes are for the paper's Smooth streams, and {stream} has another spread.")
+    if keep:
+        check_keep(protocol.parse(stream))
     words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
     words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
     found = search(

@@ -5,15 +5,23 @@ data.import_("birds", "photos/", size=32)  # a folder per class, kept under a na
 """
 
 from mnemon.data.dataset import Dataset, Images, Info
+from mnemon.data.datasets import definitions, rules, title
+from mnemon.data.definition import Definition, Rules
+from mnemon.data.layout import channels_first, channels_last
 from mnemon.data.library import check, folder, get, image, import_, listing, load, names
 from mnemon.data.store import cache_dir
 
 __all__ = [
     "Dataset",
+    "Definition",
     "Images",
     "Info",
+    "Rules",
     "cache_dir",
+    "channels_first",
+    "channels_last",
     "check",
+    "definitions",
     "folder",
     "get",
     "image",
@@ -21,4 +29,6 @@ __all__ = [
     "listing",
     "load",
     "names",
+    "rules",
+    "title",
 ]

@@ -7,7 +7,7 @@ the same stream everywhere only if the rows have one order. That order is (label
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Content:
     y_train: Labels
     x_test: Pixels
     y_test: Labels
+    classes: tuple[str, ...] = ()  # the label names, where the files bring them
 
 
 def order(x: Pixels, y: Labels) -> NDArray[np.intp]:
@@ -39,7 +40,13 @@ def canonical(content: Content) -> Content:
     """The same content with the rows of each split in canonical order."""
     train = order(content.x_train, content.y_train)
     test = order(content.x_test, content.y_test)
-    return Content(content.x_train[train], content.y_train[train], content.x_test[test], content.y_test[test])
+    return replace(
+        content,
+        x_train=content.x_train[train],
+        y_train=content.y_train[train],
+        x_test=content.x_test[test],
+        y_test=content.y_test[test],
+    )
 
 
 def checksum(content: Content) -> str:
@@ -57,7 +64,7 @@ def checksum(content: Content) -> str:
     return digest.hexdigest()
 
 
-def cut_fifth(x: Pixels, y: Labels) -> Content:
+def cut_fifth(x: Pixels, y: Labels, classes: tuple[str, ...] = ()) -> Content:
     """Canonical content with a stratified test part: every fifth row of each class.
 
     Rows of a class are in hash order, so taking every fifth is a fixed draw at random. The test rows are the second,
@@ -66,7 +73,7 @@ def cut_fifth(x: Pixels, y: Labels) -> Content:
     rows = order(x, y)
     x, y = x[rows], y[rows]
     test = place_in_class(y) % 5 == 1
-    return Content(x[~test], y[~test], x[test], y[test])
+    return Content(x[~test], y[~test], x[test], y[test], classes)
 
 
 def place_in_class(y: Labels) -> Labels:

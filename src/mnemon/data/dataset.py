@@ -1,11 +1,13 @@
-"""What this room hands out: a dataset, the images of a folder, and a line of the catalogue."""
+"""What this package returns: a dataset, the images of a folder, and a line of the listing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from mnemon.data import archive
 from mnemon.data.canonical import Content
-from mnemon.data.catalogue import BUILT_IN
 from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
 
@@ -47,7 +46,7 @@ class Source:
     read: Callable[[], Content]
 
 
-def first_that_answers(name: str, sources: Sequence[Source]) -> tuple[Content, str]:
+def first_that_answers(name: str, by_hand: str, sources: Sequence[Source]) -> tuple[Content, str]:
     """The dataset from the first source within reach, and which one that was."""
     reasons = []
     for source in sources:
@@ -57,7 +56,7 @@ def first_that_answers(name: str, sources: Sequence[Source]) -> tuple[Content, s
             reasons.append(f"{source.where}: {error}")
     raise MnemonError(
         f"{name} could not be downloaded ({'; '.join(reasons)}): download it by hand from "
-        f"{BUILT_IN[name].by_hand} and run `mnemon data import {name} PATH`."
+        f"{by_hand} and run `mnemon data import {name} PATH`."
     )
 
 

@@ -18,8 +18,8 @@ Classes = Mapping[str, Sequence[Path]]  # class name -> its files, both sorted b
 PARTS = ("train", "test", "val", "valid", "validation")  # folders of class folders, rather than classes
 
 
-def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, tuple[str, ...]]:
-    """A dataset of class folders, canonical, and its class names.
+def read_folder(path: Path, size: int | None, report: Report) -> Content:
+    """A dataset of class folders, canonical.
 
     With train/<class> and test/<class> that cut is kept; else a fifth of each class becomes the test part.
     """
@@ -27,7 +27,7 @@ def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, 
     if not (_subfolders(train) and _subfolders(test)):
         classes = class_files(path, at_least=2, say=report.say)
         x = read_images(files_of(classes), size, report, text=f"decode {path.name}")
-        return cut_fifth(x, labels_of(classes)), tuple(classes)
+        return cut_fifth(x, labels_of(classes), tuple(classes))
 
     learn, judge = class_files(train, say=report.say), class_files(test, say=report.say)
     if odd := sorted(learn.keys() ^ judge.keys()):
@@ -37,7 +37,7 @@ def read_folder(path: Path, size: int | None, report: Report) -> tuple[Content, 
     x = read_images(files, size, report, text=f"decode {path.name}")  # together, so that all have one size
     y_train, y_test = labels_of(learn), labels_of(judge)
     cut = len(y_train)
-    return canonical(Content(x[:cut], y_train, x[cut:], y_test)), tuple(learn)
+    return canonical(Content(x[:cut], y_train, x[cut:], y_test, tuple(learn)))
 
 
 def class_files(

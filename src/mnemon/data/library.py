@@ -1,54 +1,62 @@
-"""The public functions of this room: get, import, load, check and list datasets."""
+"""The public functions of this package: get, import, load, check and list datasets."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
-from mnemon.data import cifar, digits, folders, mini_imagenet, mnist, store
+from mnemon.data import folders, store
 from mnemon.data.canonical import Content, canonical, checksum
-from mnemon.data.catalogue import BUILT_IN, RGB_MEAN, RGB_STD, mend
 from mnemon.data.dataset import Dataset, Images, Info
+from mnemon.data.datasets import definitions, repair_hint
+from mnemon.data.definition import Definition
+from mnemon.data.fetch import first_that_answers
 from mnemon.data.images import check_size, read_image, read_images
 from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError, unknown
 
-LAYOUTS = {layout.name: layout for layout in (cifar.CIFAR10, cifar.CIFAR100)}
+if TYPE_CHECKING:
+    import torch  # heavy: loaded with the first dataset, not with the names and rules of all of them
+
+RGB = 127.5  # mean and deviation of imported images: pixels 0..255 to [-1, 1]
 
 
 def names() -> tuple[str, ...]:
-    """The datasets known here: the built-in ones, then the imported ones in the cache."""
-    return (*BUILT_IN, *(name for name in store.stored() if name not in BUILT_IN))
+    """The datasets known here: the defined ones, then the imported ones in the cache."""
+    known = definitions()
+    return (*known, *(name for name in store.stored() if name not in known))
 
 
 def load(name: str, *, fetch: bool = True) -> Dataset:
     """A dataset from the cache, verified; when it is not there and `fetch`, it is downloaded first."""
-    _known(name)
-    if name == "digits":
-        content = digits.read()
-        return _dataset(name, content, _true_card(name, content, "scikit-learn"))
+    known = _known(name)
+    if known and known.bundled:
+        content, _ = known.bundled()
+        return _dataset(name, content, _card(content, known.by_hand, known))
     card = store.read_card(name)
     if card is None:
         if not fetch:
-            raise MnemonError(f"{name} is not here; bring it in with {mend(name)}.")
+            raise MnemonError(f"{name} is not here; bring it in with {repair_hint(name)}.")
         get(name)
         card = store.read_card(name)
         assert card is not None  # it was just written
-    entry = BUILT_IN.get(name)
-    if entry and entry.classes and entry.checksum:  # what we know is not left to what a JSON file says
-        card = replace(card, classes=entry.classes, mean=entry.mean, std=entry.std, checksum=entry.checksum)
+    if known and known.classes and known.checksum and not known.copies_differ:
+        # What we know is not left to what a JSON file says.
+        card = replace(card, classes=known.classes, mean=known.mean, std=known.std, checksum=known.checksum)
     content = store.read(name, expected=card.checksum)
     if int(content.y_train.max()) + 1 != len(card.classes):
-        raise MnemonError(f"{store.card_file(name)} was altered: its classes do not fit; mend it with {mend(name)}.")
+        raise MnemonError(
+            f"{store.card_file(name)} was altered: its classes do not fit; mend it with {repair_hint(name)}."
+        )
     return _dataset(name, content, card)
 
 
 def edition(name: str) -> tuple[object, ...] | None:
     """Changes when another dataset is stored under the name, or in another cache; downloaded first when it is not here."""
-    if name == "digits":
+    known = _known(name)
+    if known and known.bundled:
         return None
     if store.edition(name) is None:
         get(name)
@@ -57,47 +65,35 @@ def edition(name: str) -> tuple[object, ...] | None:
 
 def get(name: str, *, quiet: bool = False) -> Path:
     """Download a dataset, verify it, store it in the cache; returns the stored file."""
-    _known(name)
-    report = Report(quiet=quiet)
-    if name == "digits":
-        return digits.path()
-    if name == "mnist":
-        content, source = mnist.get(report)
-    elif name in LAYOUTS:
-        content, source = cifar.get(LAYOUTS[name], report)
-    else:
-        hint = f" (from {BUILT_IN[name].by_hand})" if name in BUILT_IN else ""
+    known = _known(name)
+    if known and known.bundled:
+        return known.bundled()[1]
+    if known is None or known.sources is None:
+        hint = f" (from {known.by_hand})" if known else ""
         raise MnemonError(f"{name} cannot be downloaded; run `mnemon data import {name} PATH` on a local copy{hint}.")
-    return _store_pinned(name, content, source, report)
+    report = Report(quiet=quiet)
+    content, source = first_that_answers(name, known.by_hand, known.sources(report))
+    return _store(known, content, source, report)
 
 
 def import_(name: str, path: str | os.PathLike[str], *, size: int | None = None, quiet: bool = False) -> Path:
-    """Store a dataset from a local copy: of a built-in one, or any folder of class folders under a new name."""
-    source = Path(path)
-    if name == "digits":
-        raise MnemonError("digits is built in; there is nothing to import.")
+    """Store a dataset from a local copy: of a defined one, or any folder of class folders under a new name."""
+    source, known, report = Path(path), definitions().get(name), Report(quiet=quiet)
+    if known and not known.read:
+        raise MnemonError(f"{name} is built in; there is nothing to import.")
     if not store.NAME.fullmatch(name):
         raise MnemonError(f"{name!r} cannot name a dataset: use small letters, digits and _, a letter first.")
-    if name in BUILT_IN and size not in (None, BUILT_IN[name].shape[1]):
+    if known and size not in (None, known.shape[1]):
         raise MnemonError(f"{name} has its own image size; --size is for your own image folders.")
     if not source.exists():
         raise MnemonError(f"{source} does not exist.")
     try:
-        return _import(name, source, size, Report(quiet=quiet))
+        if known and known.read:
+            return _store(known, known.read(source, report), str(source), report)
+        content = folders.read_folder(source, size, report)
+        return store.write(name, content, _card(content, str(source)))
     except OSError as error:
         raise MnemonError(f"cannot read {error.filename or source}: {error.strerror or error}.") from error
-
-
-def _import(name: str, source: Path, size: int | None, report: Report) -> Path:
-    if name == "mnist":
-        return _store_pinned(name, mnist.read(source), str(source), report)
-    if name in LAYOUTS:
-        return _store_pinned(name, cifar.read(LAYOUTS[name], source), str(source), report)
-    if name == "mini_imagenet":
-        content, classes = mini_imagenet.read(source, report)
-    else:
-        content, classes = folders.read_folder(source, size, report)
-    return store.write(name, content, _card(content, str(source), classes, RGB_MEAN, RGB_STD))
 
 
 def check(name: str) -> str:
@@ -112,6 +108,8 @@ def listing() -> list[Info]:
 
 def folder(path: str | os.PathLike[str], *, size: int | None) -> Images:
     """The images of a folder with a sub-folder per class, uncut and not stored."""
+    import torch
+
     check_size(size)
     root = Path(path)
     if not root.is_dir():
@@ -124,50 +122,56 @@ def folder(path: str | os.PathLike[str], *, size: int | None) -> Images:
 
 def image(path: str | os.PathLike[str], *, size: int | None) -> torch.Tensor:
     """One image file as uint8 [3, height, width], brought to `size` the way `folder` does."""
+    import torch
+
     check_size(size)
     return torch.from_numpy(read_image(Path(path), size))
 
 
-def _known(name: str) -> None:
+def _known(name: str) -> Definition | None:
+    """The definition of a dataset; None for an imported one."""
     # A name counts as known when its JSON is there, even if the JSON is damaged: the reader then says so.
-    if name not in BUILT_IN and name not in store.stored():
+    if name not in definitions() and name not in store.stored():
         raise unknown("dataset", name, names())
+    return definitions().get(name)
 
 
-def _card(content: Content, source: str, classes: tuple[str, ...], mean: float, std: float) -> store.Card:
-    return store.Card(
-        classes=classes,
-        mean=mean,
-        std=std,
+def _card(content: Content, source: str, known: Definition | None = None) -> store.Card:
+    """What is stored beside the arrays. Content that is not what its definition says is refused."""
+    card = store.Card(
+        classes=known.classes if known and known.classes else content.classes,
+        mean=known.mean if known else RGB,
+        std=known.std if known else RGB,
         train=len(content.y_train),
         test=len(content.y_test),
         shape=content.x_train.shape[1:],
         checksum=checksum(content),
         source=source,
     )
-
-
-def _true_card(name: str, content: Content, source: str) -> store.Card:
-    """The card of a pinned dataset, if the content is what the name says."""
-    entry = BUILT_IN[name]
-    assert entry.classes is not None  # only mini_imagenet has none, and it is not pinned
-    card = _card(content, source, entry.classes, entry.mean, entry.std)
-    if card.checksum != entry.checksum:
+    if known and not known.copies_differ and known.checksum not in (None, card.checksum):
         raise MnemonError(
-            f"{source} does not hold {name} as published: expected content SHA-256 {entry.checksum}, "
+            f"{source} does not hold {known.name} as published: expected content SHA-256 {known.checksum}, "
             f"found {card.checksum}; nothing was stored."
         )
     return card
 
 
-def _store_pinned(name: str, content: Content, source: str, report: Report) -> Path:
-    with report.stage(f"order and verify {name}"):
+def _store(known: Definition, content: Content, source: str, report: Report) -> Path:
+    with report.stage(f"order and verify {known.name}"):
         content = canonical(content)
-        card = _true_card(name, content, source)
-    return store.write(name, content, card)
+        card = _card(content, source, known)
+    path = store.write(known.name, content, card)
+    if known.checksum not in (None, card.checksum):
+        report.say(
+            f"{source} is not the reference copy of {known.title} (its content SHA-256 is {card.checksum}, the reference's "
+            f"{known.checksum}): it is stored and can be used, but its images differ, and so will results."
+        )
+    return path
 
 
 def _dataset(name: str, content: Content, card: store.Card) -> Dataset:
+    import torch
+
     return Dataset(
         name=name,
         x_train=torch.from_numpy(content.x_train),
@@ -182,23 +186,23 @@ def _dataset(name: str, content: Content, card: store.Card) -> Dataset:
 
 
 def _info(name: str) -> Info:
-    entry = BUILT_IN.get(name)
-    path: Path | None = None if name == "digits" else store.data_file(name)
+    known = definitions().get(name)
+    bundled = known is not None and known.bundled is not None
     try:
         card = store.read_card(name)
         state = "not here" if card is None else "ready" if store.data_file(name).is_file() else "damaged"
     except MnemonError:
         card, state = None, "damaged"
-    if name == "digits":
+    if bundled:
         state = "built in"
     return Info(
         name=name,
-        description=entry.description if entry else "imported images",
-        classes=len(card.classes) if card else entry.class_count if entry else 0,
-        train=card.train if card else entry.train if entry else 0,
-        test=card.test if card else entry.test if entry else 0,
-        shape=card.shape if card else entry.shape if entry else (),
+        description=known.description if known else "imported images",
+        classes=len(card.classes) if card else known.class_count if known else 0,
+        train=card.train if card else known.train if known else 0,
+        test=card.test if card else known.test if known else 0,
+        shape=card.shape if card else known.shape if known else (),
         state=state,
-        path=None if state == "not here" else path,
-        licence=entry.licence if entry else "your own images",
+        path=None if bundled or state == "not here" else store.data_file(name),
+        licence=known.licence if known else "your own images",
     )

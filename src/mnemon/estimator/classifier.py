@@ -20,6 +20,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
+from mnemon.data import arrays
+from mnemon.data.layout import unmark
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows, saving, values
 from mnemon.estimator.defaults import defaults
@@ -104,7 +106,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, fresh=False)
 
     def _learn(self, X: Any, y: Any, classes: Any = None, *, fresh: bool) -> Self:
-        X, y = values.drained(X), values.drained(y)
+        X, y = arrays.drained(X), arrays.drained(y)
         with self._one_begins():
             model = None if fresh else self._model_or_none()
             # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
@@ -200,13 +202,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
-        X = values.on_host(values.drained(X))
+        X, last = unmark(X)
+        X = arrays.on_host(arrays.drained(X))
         try:
-            if values.is_frame(X):
-                values.check_columns(X)
+            if arrays.is_frame(X):
+                arrays.check_columns(X, "X")
             elif not hasattr(X, "toarray"):
-                X = np.asarray(X)
-                values.check_kind(X)  # scikit-learn's own sentences hold the whole array
+                X = arrays.array(X, "X")
+                values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
+                arrays.check_numbers(X, "X")
             if np.ndim(X) > 2:
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
@@ -216,7 +220,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (ValueError, TypeError) as error:
             kind = WrongType if isinstance(error, TypeError) else MnemonError
             raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
-        x = values.tensor(a)
+        x = values.tensor(a, last=last, learned=None if model is None else model.inputs.shape)
         if learned:
             values.warn_of_lost_digits(a, getattr(self, "feature_names_in_", None))
         if model is None:

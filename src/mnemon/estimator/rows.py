@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.estimator import values
 from mnemon.learning.learner import Inputs
@@ -15,7 +16,7 @@ from mnemon.learning.learner import Inputs
 
 def listed(X: Any) -> Any:
     """A frame as it is, anything else as a list of its samples; an iterator is read to its end."""
-    if values.is_frame(X):
+    if arrays.is_frame(X):
         return X
     if isinstance(X, Mapping) or not isinstance(X, Iterable):
         raise MnemonError(f"samples come as a frame or a list of dicts, not as {type(X).__name__}.")
@@ -24,7 +25,7 @@ def listed(X: Any) -> Any:
 
 def names(X: Any) -> list[str | int]:
     """The features of the first sample ever; those of all others must be the same."""
-    if values.is_frame(X):
+    if arrays.is_frame(X):
         return plain(X.columns)
     if not X:
         raise MnemonError("there must be at least one sample.")
@@ -44,7 +45,7 @@ def plain(names: Iterable[Any]) -> list[str | int]:
 
 def index(X: Any) -> Any:
     """What a frame calls its rows; 0, 1, … otherwise."""
-    return getattr(X, "index", range(len(X))) if values.is_frame(X) else range(len(X))
+    return getattr(X, "index", range(len(X))) if arrays.is_frame(X) else range(len(X))
 
 
 def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: bool = False) -> Tensor:
@@ -54,9 +55,9 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
         if len(inputs.shape) != 1:
             raise MnemonError("this model learned from images, not from features with names.")
         names = list(range(inputs.shape[0]))
-    if values.is_frame(X):
+    if arrays.is_frame(X):
         _check(list(X.columns), names)
-        values.check_columns(X)
+        arrays.check_columns(X, "X")
         table = X[names].to_numpy()
     else:
         for x in X:
@@ -64,8 +65,8 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
                 raise MnemonError(f"a sample is a dict of features, not {type(x).__name__}.")
             _check(list(x), names)
             for name, value in x.items():
-                if values.is_date(value):
-                    values.refuse_dates(f"the feature {name!r}")
+                if arrays.is_date(value):
+                    arrays.refuse_dates(f"the feature {name!r}")
         table = [[x[name] for name in names] for x in X]
     try:
         a = np.asarray(table, np.float64)

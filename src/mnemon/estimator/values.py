@@ -1,57 +1,26 @@
-"""What users hand over, as tensors and labels: arrays, tensors, frames, lists; everything is checked before it is learned."""
+"""X and y of any kind as tensors and labels; everything is checked before it is learned (`data/arrays.py` for numbers)."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from datetime import date, time, timedelta
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 
 MOST_VALUES = 2**24  # numbers in one sample
 STEPS = 8  # of float32, which a feature must span to tell something
-DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # pandas' own are among them, NaT too
 
 
-def drained(values: Any) -> Any:
-    """An iterator's values as a list. Should it raise midway, nothing was learned yet."""
-    return list(values) if isinstance(values, Iterator) else values
-
-
-def on_host(values: Any) -> Any:
-    """A tensor, or a list of them, as NumPy; everything else as it is."""
-    if isinstance(values, Tensor):
-        known = not values.is_floating_point() or values.dtype in (torch.float32, torch.float64)
-        try:
-            return (values if known else values.float()).detach().cpu().numpy()
-        except (TypeError, RuntimeError):  # sparse, nested, quantised, meta, …
-            kind = f"{values.dtype}, {values.layout}, on {values.device}"
-            raise MnemonError(f"a tensor must hold plain numbers; one of {kind} cannot be read.") from None
-    if isinstance(values, list | tuple) and values and all(isinstance(value, Tensor) for value in values):
-        shapes = {tuple(value.shape): None for value in values}
-        if len(shapes) > 1:
-            raise MnemonError(
-                f"a list of tensors must hold tensors of one shape, not {' and '.join(map(str, [*shapes][:2]))}."
-            )
-        return np.stack([on_host(value) for value in values])
-    return values
-
-
-def is_frame(values: Any) -> bool:
-    """A pandas (or polars) frame, told without importing either."""
-    return hasattr(values, "columns") and hasattr(values, "shape")
-
-
-def check_kind(a: NDArray[Any]) -> None:
-    """Refuse what is no table of numbers by its shape and type alone; the words are those scikit-learn's users know."""
+def check_dimensions(a: NDArray[Any]) -> None:
+    """Refuse a single value or a single row; the words are those scikit-learn's users know."""
     if a.ndim == 0:
         raise MnemonError("Expected 2D array, got scalar array instead: X must hold samples.")
     if a.ndim == 1 and a.size > 0:
@@ -59,63 +28,23 @@ def check_kind(a: NDArray[Any]) -> None:
             f"Expected 2D array, got 1D array instead: X has the shape {a.shape}. Reshape your data: one sample is X[None], "
             "one feature of many samples X[:, None]."
         )
-    if a.dtype.kind == "c":
-        raise MnemonError(f"Complex data not supported: X is {a.dtype} of shape {a.shape}.")
-    if _has_dates(a):
-        refuse_dates("X")
 
 
-def check_columns(frame: Any) -> None:
-    """Refuse a frame with a column of dates. NumPy would take them for whole numbers, and a missing one for −2⁶³."""
-    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if getattr(dtype, "kind", "O") not in "biuf" and _has_dates(np.asarray(frame[name])):
-            refuse_dates(f"the column {name!r} of X")
-
-
-def _has_dates(a: NDArray[Any]) -> bool:
-    return a.dtype.kind in "mM" or (a.dtype.kind == "O" and any(map(is_date, a.flat)))
-
-
-def is_date(cell: Any) -> bool:
-    return isinstance(cell, DATES)
-
-
-def refuse_dates(what: str) -> NoReturn:
-    raise MnemonError(f"{what} holds dates or times; turn them into numbers first, such as days since the first one.")
-
-
-def tensor(a: NDArray[Any]) -> Tensor:
-    """Samples [n, …] as the learner holds them: images of uint8 as they are, all other numbers as float32; channels first.
+def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...] | None = None) -> Tensor:
+    """Samples [n, …] as the learner holds them; `last` and `learned` as in `arrays.tensor`.
 
     A vector of uint8 is a row of a table like any other: another chunk of that table may come as ints or floats.
     """
-    if a.ndim not in (2, 3, 4) or a.size == 0:
+    if a.ndim not in (2, 3, 4):
         raise MnemonError(
-            f"X must be (n, features), (n, H, W) or (n, H, W, channels), not an array of shape {a.shape}."
+            f"X must be (n, features), (n, H, W), (n, H, W, channels) or (n, channels, H, W), not an array of shape {a.shape}."
         )
-    if a[0].size > MOST_VALUES:
+    if a.size and a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
-    if a.dtype == np.uint8 and a.ndim > 2:
-        x = torch.from_numpy(np.require(a, requirements=["C", "W"]))  # PyTorch warns of what is for reading only
-    else:
-        with np.errstate(over="ignore"):
-            x = torch.from_numpy(a.astype(np.float32))
-        bad = ~torch.isfinite(x).flatten(1).all(1)
-        if bad.any():
-            raise MnemonError(
-                f"X has a value that is not finite (NaN, infinite or too large for float32) in sample "
-                f"{int(bad.nonzero()[0])}."
-            )
-    if x.ndim == 3:
-        return x[:, None]  # one channel
-    if x.ndim == 4:
-        if x.shape[3] > 4 and x.shape[1] in (1, 3, 4):
-            raise MnemonError(
-                f"images are (n, height, width, channels), and {tuple(x.shape)} looks like channels first; "
-                "X.transpose(0, 2, 3, 1) puts them last."
-            )
-        return x.permute(0, 3, 1, 2).contiguous()
-    return x
+    x = arrays.tensor(
+        a.astype(np.float32) if a.dtype == np.uint8 and a.ndim == 2 else a, "X", last=last, learned=learned
+    )
+    return x[:, None] if x.ndim == 3 else x  # one channel
 
 
 def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
@@ -142,7 +71,7 @@ def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
 
 def labels(y: Any, what: str = "y") -> list[Label]:
     """One label a sample: str, int or bool. Whole floats are the ints they equal, since many tables hold ints as floats."""
-    y = on_host(drained(y))
+    y = arrays.on_host(arrays.drained(y))
     if y is None:
         raise MnemonError("OnlineClassifier requires y to be passed, but the target y is None.")
     if isinstance(y, str | bytes | dict) or (not hasattr(y, "__len__") and not hasattr(y, "__array__")):
@@ -185,7 +114,7 @@ def _label(label: Any, what: str) -> Label:
 def weights(given: Any, n: int) -> NDArray[np.float64]:
     """One weight a sample, of which an average can be taken."""
     try:
-        w = np.asarray(on_host(drained(given)), np.float64)
+        w = np.asarray(arrays.on_host(arrays.drained(given)), np.float64)
     except (ValueError, TypeError) as error:
         raise MnemonError(f"sample_weight must hold numbers: {error}.") from None
     if w.shape != (n,):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mnemon import data, streams
+from mnemon.data.arrays import samples
 from mnemon.data.library import edition
 from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
@@ -134,41 +135,6 @@ def array_task(
         backbone="auto",
         data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test), "stream": _checksum(stream.indices)},
     )
-
-
-def samples(array: ArrayLike, what: str) -> Tensor:
-    """The caller's samples as uint8 or float32; ragged, empty and not finite ones are refused."""
-    x = array if isinstance(array, Tensor) else _tensor(array, what)
-    if x.ndim < 2 or len(x) == 0 or x.numel() == 0:
-        raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {tuple(x.shape)}.")
-    if x.ndim == 4 and x.shape[1] > 4 and x.shape[3] in (1, 3, 4):
-        raise MnemonError(
-            f"images are (n, channels, height, width) here, and {what} of shape {tuple(x.shape)} looks like channels last; "
-            f"{what}.transpose(0, 3, 1, 2) puts them first."
-        )
-    if x.dtype == torch.uint8:
-        return x
-    if not x.dtype.is_floating_point:
-        raise MnemonError(f"{what} holds {x.dtype}: pass images as uint8 (0 to 255), other values as floats.")
-    x = x.to(torch.float32)
-    bad = ~torch.isfinite(x).flatten(1).all(1)
-    if bad.any():
-        raise MnemonError(f"{what} has a value that is not finite (NaN or infinite) in sample {int(bad.nonzero()[0])}.")
-    return x
-
-
-def _tensor(array: ArrayLike, what: str) -> Tensor:
-    try:
-        a = np.asarray(array)
-    except (ValueError, TypeError) as error:
-        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
-    if a.dtype.kind not in "biufc":
-        kind = {"O": "objects of mixed sizes or types", "M": "dates", "m": "times"}.get(a.dtype.kind, "text")
-        raise MnemonError(f"{what} holds {kind} ({a.dtype}) and no plain numbers; turn them into numbers first.")
-    try:
-        return torch.as_tensor(np.require(a, requirements=["C", "W"]))  # a frame lends what must not be written to
-    except (ValueError, TypeError) as error:
-        raise MnemonError(f"{what} cannot be taken: {error}") from None
 
 
 def _checksum(*arrays: Tensor | NDArray[Any]) -> str:

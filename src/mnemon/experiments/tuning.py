@@ -163,13 +163,18 @@ class Search:
     def keep(self) -> str:
         """The chosen values become the recipe of the cell; returns it in words."""
         name = protocol.parse(self.stream)
-        if name.spread != protocol.SPREAD:
-            raise MnemonError(f"the recipes are for the paper's Smooth streams, and {self.stream} has another spread.")
+        check_keep(name)
         values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
         on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
         source = f"mnemon tune, on validation: {on}, accuracy {interval(self.chosen.accuracies)}"
         recipes.keep(self.cell, recipes.Cell(values, source))
         return f"{' / '.join(self.cell)}: {_said(values)} ({source})"
+
+
+def check_keep(name: protocol.StreamName) -> None:
+    """Refuse a stream that deviates from those recipes are kept for."""
+    if deviation := name.schedule.deviation:
+        raise MnemonError(f"the recipes are for the paper's {name.schedule.title} streams, and {name} has {deviation}.")
 
 
 def search(

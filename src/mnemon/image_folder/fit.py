@@ -13,6 +13,7 @@ from filelock import Timeout
 
 from mnemon import checkpoint
 from mnemon import files as whole
+from mnemon.data import channels_last
 from mnemon.data.images import check_size
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving
@@ -184,7 +185,7 @@ class _Fitting:
 
     def _learn(self, chunk: list[Read]) -> None:
         """Test, then train: the honest measure of a model that learns as it goes."""
-        x = np.stack([read.image for read in chunk])
+        x = channels_last(np.stack([read.image for read in chunk]))
         begun, classifier = self.begun, self.model.classifier
         y = self.model.labels([read.label for read in chunk]) if begun else [read.label for read in chunk]
         right = round(classifier.score(x, y) * len(y)) if begun else 0

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemon.data import channels_last
 from mnemon.data.folders import files_below
 from mnemon.data.images import KINDS, is_image
 from mnemon.errors import MnemonError
@@ -55,7 +56,7 @@ def predict(model: ImageModel, paths: Sequence[Path], top: int = 1) -> Iterator[
         part = [_read(model, path) for path in paths[start : start + AT_ONCE]]
         readable = [image for image in part if not isinstance(image, MnemonError)]
         rows: Iterator[NDArray[np.float64]] = iter(
-            model.classifier.predict_proba(np.stack(readable)) if readable else []
+            model.classifier.predict_proba(channels_last(np.stack(readable))) if readable else []
         )
         labels = model.classifier.classes_.tolist()
         for path, image in zip(paths[start:], part, strict=False):

@@ -32,7 +32,7 @@ from mnemon.paper.evidence import (
 )
 from mnemon.render import names, style, svg
 from mnemon.render.palette import Style, palette_of
-from mnemon.streams.smooth import class_weights
+from mnemon.streams.kinds.smooth import class_weights
 
 COLOURS = re.findall(r"--s\d: (#[0-9a-f]{6})", style.LIGHT)
 INK, MUTED, RULE = (re.findall(rf"--{name}: (#[0-9a-f]{{6}})", style.LIGHT)[0] for name in ("text", "muted", "rule"))

@@ -15,7 +15,6 @@ import numpy as np
 from filelock import FileLock
 
 from mnemon import data, files
-from mnemon.data.catalogue import BUILT_IN
 from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.paper.cells import SEEDS
@@ -54,8 +53,8 @@ def dataset_here(stream: str) -> bool:
 
 def can_run(stream: str) -> bool:
     """Can the dataset be had? One that nobody may hand out has to be brought by hand."""
-    entry = BUILT_IN.get(protocol.parse(stream).dataset)
-    return dataset_here(stream) or (entry is not None and entry.checksum is not None)
+    known = data.definitions().get(protocol.parse(stream).dataset)
+    return dataset_here(stream) or (known is not None and known.sources is not None)
 
 
 def stream_facts(stream: str, seeds: Iterable[int] = SEEDS) -> Line:

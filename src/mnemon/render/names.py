@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mnemon import data
+from mnemon.streams.kinds import kinds, schedule
+
 METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own
     "fine-tune": "fine-tune",
     "er": "ER",
@@ -29,14 +32,6 @@ BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # one way to classify, so the name alone 
 CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
 SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
 LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE"}
-DATASETS = {
-    "digits": "Digits",
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "mini_imagenet": "miniImageNet",
-}
 OPTIONS = {"memory_size": "memory", "batch_size": "batch", "replay_size": "replay"}
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -68,17 +63,11 @@ def settings(values: dict[str, Any]) -> str:
 def stream(name: str, *, with_tasks: bool = True) -> str:
     """split-cifar100-20 → Split CIFAR-100, 20 tasks; smooth-cifar10-0.25 → Smooth CIFAR-10, spread 0.25."""
     kind, _, rest = name.partition("-")
-    dataset, _, tasks = rest.partition("-")
-    title = f"{text(kind).capitalize()} {DATASETS.get(dataset, text(dataset))}".strip()
-    if tasks and kind == "smooth":
-        return f"{title}, spread {text(tasks)}"
-    return f"{title}, {text(tasks)} tasks" if tasks and with_tasks else title
-
-
-def spread(stream: str) -> float:
-    """Of a Smooth stream: smooth-cifar10-0.25 → 0.25; the paper's where the name has none."""
-    _, _, last = stream.rpartition("-")
-    return float(last) if last.replace(".", "", 1).isdecimal() and float(last) > 0 else 0.5
+    dataset, _, parameters = rest.partition("-")
+    known, found = kinds().get(kind), schedule(name)
+    title = f"{known.title if known else text(kind).capitalize()} {text(data.title(dataset))}".strip()
+    said = found.words() if found else text(parameters)
+    return f"{title}, {said}" if said and (with_tasks or not (found and found.has_tasks)) else title
 
 
 def option(name: str, value: Any) -> str:

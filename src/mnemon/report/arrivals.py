@@ -13,7 +13,9 @@ from mnemon.report import figures
 from mnemon.report.exhibit import Exhibit, Panel
 from mnemon.report.figures import Share
 from mnemon.report.groups import Section
-from mnemon.streams.smooth import class_weights
+from mnemon.streams.kinds import kinds, schedule
+from mnemon.streams.kinds.smooth import Smooth
+from mnemon.streams.schedule import Schedule
 
 POINTS = 24  # of a curve, and fewer than twice as many
 
@@ -22,26 +24,26 @@ def probability(section: Section, pen: Pen) -> Exhibit:
     """This kind of stream beside the other one, over the same classes and as long."""
     title = "Which classes arrive when"
     protocol = section.protocol
-    kind = protocol.get("kind")
     counts = protocol.get("class_counts", [])
     length = int(protocol.get("samples", 0))
-    if kind not in ("split", "smooth") or not counts or not length:
+    if protocol.get("kind") not in kinds() or not counts or not length:
         return Exhibit(
             "probability", title, "The samples are shuffled: every class may come at any time, always alike."
         )
     classes = len(counts)
-    if kind == "split":
+    labels = [label for label, _ in counts]
+    curves = schedule(section.stream)
+    if curves is None or curves.probabilities(classes, classes) is None:
         tasks, ends = protocol["tasks"], protocol["boundaries"]
         shares = _split_shares(tasks, ends, {_key(label): count for label, count in counts})
         mine = Panel("This stream", _split(pen, shares, length, tasks, ends))
-        panels = (mine, Panel("The same classes, Smooth", _smooth(pen, [label for label, _ in counts], length, 0.5)))
+        panels = (mine, Panel("The same classes, Smooth", _curves(pen, labels, length, Smooth())))
     else:
-        spread = names.spread(section.stream)
-        mine = Panel("This stream", _smooth(pen, [label for label, _ in counts], length, spread))
+        mine = Panel("This stream", _curves(pen, labels, length, curves))
         groups = np.array_split(np.arange(classes), 10 if classes >= 100 else max(1, classes // 2))
-        tasks = [[counts[i][0] for i in group] for group in groups]
+        tasks = [[labels[i] for i in group] for group in groups]
         ends = np.cumsum([len(g) * length / classes for g in groups]).tolist()
-        shares = _split_shares(tasks, ends, {_key(label): 1 for label, _ in counts})
+        shares = _split_shares(tasks, ends, {_key(label): 1 for label in labels})
         panels = (Panel("The same classes, Split", _split(pen, shares, length, tasks, ends)), mine)
     caption = (
         "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
@@ -86,11 +88,12 @@ def _fit(texts: Sequence[str]) -> bool:
     return max(len(text) + 2 for text in texts) * len(texts) <= 80
 
 
-def _smooth(pen: Pen, labels: Sequence[Any], length: int, spread: float) -> str:
-    """The Gaussians classes are drawn from; their shape does not depend on the length, so a coarse time will do."""
+def _curves(pen: Pen, labels: Sequence[Any], length: int, schedule: Schedule) -> str:
+    """The probabilities classes are drawn with; their shape does not depend on the length, so a coarse time will do."""
     classes = len(labels)
     coarse = classes * max(16, 400 // classes)
-    weights = class_weights(classes, coarse, spread)
+    weights = schedule.probabilities(classes, coarse)
+    assert weights is not None
     time = np.linspace(length / coarse, length, coarse)
     shares = []
     for c in range(classes):
@@ -101,4 +104,4 @@ def _smooth(pen: Pen, labels: Sequence[Any], length: int, spread: float) -> str:
     written = [names.text(label) for label in labels]
     if _fit(written):
         captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
-    return figures.probability(pen, shares, length, captions, "Smooth stream: class probabilities over time")
+    return figures.probability(pen, shares, length, captions, f"{schedule.title} stream: class probabilities over time")

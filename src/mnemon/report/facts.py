@@ -7,6 +7,7 @@ from typing import Any
 
 from mnemon.render import names
 from mnemon.report.groups import Group, Section
+from mnemon.streams.kinds import is_task_free, kinds
 
 
 def protocol(section: Section) -> list[tuple[str, str]]:
@@ -45,8 +46,8 @@ def _join(values: Iterable[Any]) -> str:
 
 
 def _stream(stream: dict[str, Any], section: Section) -> str:
-    if stream.get("kind") == "smooth":
-        return "Smooth: no tasks, classes come and go"
+    if is_task_free(stream.get("kind")):
+        return f"{kinds()[stream['kind']].title}: no tasks, classes come and go"
     if stream.get("kind") == "iid":
         return "i.i.d.: shuffled"
     tasks = stream.get("tasks", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mnemon.render import names
 from mnemon.report.groups import Group, Section
 from mnemon.report.pairs import by_way, difference, standing
+from mnemon.streams.kinds import is_task_free, kinds
 
 PAPERS = ("hybrid", "hybrid", "ncm")  # its own way
 
@@ -49,9 +50,9 @@ def _contrast(groups: list[Group]) -> tuple[Group, Group | None]:
 
 def _when(section: Section) -> str:
     kind = section.protocol.get("kind")
-    if kind == "split":
+    if kind in kinds() and not is_task_free(kind):
         return f"after {names.word(section.tasks)} task{'' if section.tasks == 1 else 's'}"
-    return "at the end of the stream" if kind == "smooth" else "with the samples shuffled"
+    return "at the end of the stream" if is_task_free(kind) else "with the samples shuffled"
 
 
 def _said(group: Group) -> str:

@@ -20,6 +20,7 @@ from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.records import Record
 from mnemon.render import names
 from mnemon.render.palette import Style, facts_of, order_of, palette_of, way_of
+from mnemon.streams.kinds import is_task_free
 
 if TYPE_CHECKING:
     from mnemon.experiments.spec import Spec
@@ -130,7 +131,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def read(folder: Path) -> list[Section]:
-    """The sections of a folder: test before validation, Split before Smooth."""
+    """The sections of a folder: test before validation, streams with tasks before those without."""
     found = records.read(folder)
     if not found:
         command = f"mnemon run --method er --stream split-digits --out {quote(str(folder))}"
@@ -150,7 +151,7 @@ def read(folder: Path) -> list[Section]:
     for record in found:
         sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
     palette = palette_of(found)
-    order = sorted(sections, key=lambda key: (key[1] != "test", key[0].startswith("smooth"), key))
+    order = sorted(sections, key=lambda key: (key[1] != "test", is_task_free(key[0].partition("-")[0]), key))
     return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
 
 

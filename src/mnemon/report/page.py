@@ -23,6 +23,7 @@ from mnemon.report.exhibits import exhibits
 from mnemon.report.finding import headline
 from mnemon.report.groups import Estimate, Group, Section, read
 from mnemon.report.pairs import by_way, standing
+from mnemon.streams.kinds import is_task_free
 
 METRICS = (
     ("average_accuracy", "Average Accuracy", max),
@@ -159,7 +160,7 @@ def _table(section: Section) -> str:
     with_accuracy, with_forgetting = any(theirs), any(p is not None and p.forgetting is not None for p in theirs)
     best = {name: _best(groups, name, choose) for name, _, choose in metrics}
     titles = [title for _, title, _ in metrics]
-    if section.protocol.get("kind") == "smooth":
+    if is_task_free(section.protocol.get("kind")):
         titles[0] = "Final accuracy"  # as the paper has it: there are no tasks to average over
     head = '<th scope="col">Method</th>' + "".join(f'<th scope="col">{title}</th>' for title in titles)
     head += '<th scope="col">Runs</th><th scope="col">Seconds a run</th>'

@@ -15,6 +15,7 @@ from mnemon.render import markup, names
 from mnemon.render.tables import Column, Part, Table
 from mnemon.report.groups import Estimate, Group, Section, own, read
 from mnemon.report.pairs import difference, standing
+from mnemon.streams.kinds import is_task_free
 
 METRICS = ("average_accuracy", "average_forgetting", "anytime_accuracy", "learning_accuracy")
 ENDINGS = (".md", ".tex", ".csv")
@@ -71,7 +72,7 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
     for number, section in enumerate(sections):
         forgets = any(g.estimate("average_forgetting") for g in section.groups)
         title = section.title if section.split == "test" else f"{section.title}, validation"
-        heads = [title, "Final accuracy" if section.protocol.get("kind") == "smooth" else "Average Accuracy"]
+        heads = [title, "Final accuracy" if is_task_free(section.protocol.get("kind")) else "Average Accuracy"]
         heads += ["Average Forgetting"] if forgets else []
         heads += [f"against {against}"] if rivals else []
         rows = []

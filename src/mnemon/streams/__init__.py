@@ -6,8 +6,8 @@ iid(labels, epochs=1, seed=0)             a plain shuffle, the upper bound the p
 """
 
 from mnemon.streams.iid import iid
-from mnemon.streams.smooth import smooth
-from mnemon.streams.split import split
+from mnemon.streams.kinds.smooth import smooth
+from mnemon.streams.kinds.split import split
 from mnemon.streams.stream import Stream
 
 __all__ = ["Stream", "iid", "smooth", "split"]

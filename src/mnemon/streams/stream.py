@@ -15,7 +15,7 @@ from mnemon.errors import MnemonError
 class Stream:
     """`indices` points into the labels the stream was made from, one entry for each sample in the order of arrival."""
 
-    kind: str  # "split", "smooth" or "iid"
+    kind: str  # "iid", or one of `kinds`: "split", "smooth" …
     indices: NDArray[np.int64]  # [n]
     boundaries: tuple[int, ...]  # the end of each task, as a position in `indices`
     tasks: tuple[tuple[Any, ...], ...]  # the labels of each task

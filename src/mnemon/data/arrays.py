@@ -1,0 +1,129 @@
+"""Users' samples as tensors, by the same rules in `mnemon.run` and `OnlineClassifier`: arrays, tensors, frames, lists.
+
+Values are plain numbers, all finite. Images of uint8 stay uint8, all other numbers become float32; channels come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, time, timedelta
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemon.data.layout import is_last, unmark
+from mnemon.errors import MnemonError
+
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of pandas are among them, NaT too
+
+
+def drained(values: Any) -> Any:
+    """An iterator's values as a list. Should it raise midway, nothing was learned yet."""
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def on_host(values: Any) -> Any:
+    """A tensor, or a list of them, as NumPy; everything else as it is."""
+    if isinstance(values, Tensor):
+        known = not values.is_floating_point() or values.dtype in (torch.float32, torch.float64)
+        try:
+            return (values if known else values.float()).detach().cpu().numpy()
+        except (TypeError, RuntimeError):  # sparse, nested, quantised, meta, …
+            kind = f"{values.dtype}, {values.layout}, on {values.device}"
+            raise MnemonError(f"a tensor must hold plain numbers; one of {kind} cannot be read.") from None
+    if isinstance(values, list | tuple) and values and all(isinstance(value, Tensor) for value in values):
+        shapes = {tuple(value.shape): None for value in values}
+        if len(shapes) > 1:
+            raise MnemonError(
+                f"a list of tensors must hold tensors of one shape, not {' and '.join(map(str, [*shapes][:2]))}."
+            )
+        return np.stack([on_host(value) for value in values])
+    return values
+
+
+def is_frame(values: Any) -> bool:
+    """A pandas (or polars) frame, recognised without importing either."""
+    return hasattr(values, "columns") and hasattr(values, "shape")
+
+
+def array(values: Any, what: str) -> NDArray[Any]:
+    """Anything that `on_host` returns as one array."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
+
+
+def check_numbers(a: NDArray[Any], what: str) -> None:
+    """Refuse text, complex numbers and dates."""
+    if a.dtype.kind in "USV":
+        raise MnemonError(f"{what} holds text ({a.dtype}) and no plain numbers; turn it into numbers first.")
+    if a.dtype.kind == "c":
+        raise MnemonError(f"Complex data not supported: {what} is {a.dtype} of shape {a.shape}.")
+    if _has_dates(a):
+        refuse_dates(what)
+
+
+def check_columns(frame: Any, what: str) -> None:
+    """Refuse a frame with a column of dates. NumPy would take them for whole numbers, and a missing one for −2⁶³."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "biuf" and _has_dates(np.asarray(frame[name])):
+            refuse_dates(f"the column {name!r} of {what}")
+
+
+def _has_dates(a: NDArray[Any]) -> bool:
+    return a.dtype.kind in "mM" or (a.dtype.kind == "O" and any(map(is_date, a.flat)))
+
+
+def is_date(cell: Any) -> bool:
+    return isinstance(cell, DATES)
+
+
+def refuse_dates(what: str) -> NoReturn:
+    raise MnemonError(f"{what} holds dates or times; turn them into numbers first, such as days since the first one.")
+
+
+def tensor(a: NDArray[Any], what: str, *, last: bool | None = None, learned: tuple[int, ...] | None = None) -> Tensor:
+    """Samples [n, …] as uint8 or float32, images of four dimensions with their channels first.
+
+    `last`: where the user says that the channels are. `learned`: the shape that a model knows.
+    """
+    if a.ndim < 2 or a.size == 0:
+        raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {a.shape}.")
+    if a.dtype != np.uint8:
+        with np.errstate(over="ignore"):
+            a = a.astype(np.float32, copy=False)
+    x = torch.from_numpy(np.require(a, requirements=["C", "W"]))  # PyTorch warns of arrays that are read-only
+    if x.dtype != torch.uint8:
+        bad = ~torch.isfinite(x).flatten(1).all(1)
+        if bad.any():
+            raise MnemonError(
+                f"{what} has a value that is not finite (NaN, infinite or too large for float32) in sample "
+                f"{int(bad.nonzero()[0])}."
+            )
+    if x.ndim == 4 and (is_last(tuple(x.shape), what, learned) if last is None else last):
+        return x.permute(0, 3, 1, 2).contiguous()
+    return x
+
+
+def samples(values: Any, what: str) -> Tensor:
+    """Samples for a learner that does not scale them: uint8, which it takes for pixels, or floats, taken as they are."""
+    values, last = unmark(values)
+    values = on_host(drained(values))
+    if is_frame(values):
+        check_columns(values, what)
+    a = array(values, what)
+    check_numbers(a, what)
+    if a.dtype.kind == "O":
+        try:
+            a = a.astype(np.float64)
+        except (ValueError, TypeError):
+            raise MnemonError(
+                f"{what} holds objects of mixed sizes or types and no plain numbers; turn them into numbers first."
+            ) from None
+    if a.dtype.kind != "f" and a.dtype != np.uint8:
+        raise MnemonError(f"{what} holds {a.dtype}: pass images as uint8 (0 to 255), other values as floats.")
+    return tensor(a, what, last=last)
