@@ -154,6 +154,7 @@ def test_two_processes_share_a_folder(tmp_path):
     assert [process.returncode for process in both] == [0, 0], outputs
     found = records.read(tmp_path)
     assert sorted(r["seed"] for r in found) == list(range(8))
+    assert os.listdir(tmp_path / "checkpoints") == []
     tables = [out.splitlines()[2].split()[:8] for out, _ in outputs]
     assert tables[0] == tables[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Claim:
     @classmethod
     def acquire(cls, job: Job, out: Path) -> Claim | None:
         """None while another process holds the lock."""
-        lock = FileLock(out / "checkpoints" / f"{job.key}.lock", timeout=0)
+        lock = FileLock(_lock_path(job, out), timeout=0)
         try:
             lock.acquire()
         except Timeout:
@@ -50,8 +51,15 @@ class Claim:
         return cls(job, out, lock)
 
     def clear(self) -> None:
-        """Remove the checkpoints, once the record is on the disk."""
+        """Remove the checkpoints and the lock file, once the record is on the disk.
+
+        The lock is still held: a process that opened the file before, and locks it after the release, finds that it has no
+        name (filelock looks) and tries again. Were it not noticed, as on a network file system that renames open files, no
+        run would be made twice: after locking, the scheduler looks for the record.
+        """
         shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # a system that does not remove open files
+            _lock_path(self.job, self.out).unlink()
 
     def release(self) -> None:
         self.lock.release()
@@ -59,11 +67,17 @@ class Claim:
 
 def clear_finished(job: Job, out: Path) -> None:
     """Remove what a process that was killed after it wrote the records of this job may have left."""
-    shutil.rmtree(_folder(job, out), ignore_errors=True)
+    if (_folder(job, out).exists() or _lock_path(job, out).exists()) and (claim := Claim.acquire(job, out)):
+        claim.clear()
+        claim.release()
 
 
 def _folder(job: Job, out: Path) -> Path:
     return out / "checkpoints" / "+".join([job.key, *sorted(job.classifiers)])
+
+
+def _lock_path(job: Job, out: Path) -> Path:
+    return out / "checkpoints" / f"{job.key}.lock"
 
 
 class ActiveRun:
