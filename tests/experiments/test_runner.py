@@ -1,5 +1,6 @@
 """Runs in a folder: never twice, never lost, shared by several processes, stopped and gone on with."""
 
+import errno
 import itertools
 import json
 import os
@@ -102,6 +103,15 @@ def test_an_output_folder_that_cannot_be_written(tmp_path):
     with pytest.raises(MnemonError, match=r"the output folder .*out cannot be written"):
         runner.run_all([spec()], tmp_path / "out")
     assert (tmp_path / "out").read_text() == "a file in its place"
+
+
+def test_an_output_folder_without_locks(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(MnemonError, match=r"the output folder .*out cannot be written \(No locks available\)"):
+        runner.run_all([spec()], tmp_path / "out")
 
 
 def test_mistakes_are_found_before_anything_is_written(tmp_path):

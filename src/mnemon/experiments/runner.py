@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from numpy.typing import ArrayLike
 
 from mnemon import streams
@@ -207,7 +208,8 @@ def _make_folder(out: Path) -> None:
         for folder in (out, out / "checkpoints", out / "details"):
             folder.mkdir(parents=True, exist_ok=True)
         probe = out / "checkpoints" / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with FileLock(probe):  # some network file systems have no locks
+            pass
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise MnemonError(f"the output folder {out} cannot be written ({error.strerror}).") from None
