@@ -23,7 +23,8 @@ from common import describe, header, options, quartiles, write
 from mnemon.bench.eager import mlp
 from mnemon.bench.training import Ours
 from mnemon.bench.training import network_input as inputs
-from mnemon.experiments.run import Run, Task, named_task
+from mnemon.experiments.run import Run
+from mnemon.experiments.scenario import Scenario, named_scenario
 from mnemon.experiments.spec import Spec
 from mnemon.runtime.device import Engine
 
@@ -45,7 +46,7 @@ class Avalanche:
     def __init__(self, run: Run, seed: int) -> None:
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002
-        x, y = inputs(run.task, run.task.x), torch.from_numpy(run.task.y)
+        x, y = inputs(run.scenario, run.scenario.x), torch.from_numpy(run.scenario.y)
         tasks = []
         for rows in np.split(run.batches, run.ends[:-1]):
             samples = TensorDataset(x[rows.ravel()], y[rows.ravel()])
@@ -75,10 +76,10 @@ class Avalanche:
         assert self.strategy.clock.train_iterations == self.made, "one experience of ten samples is one SGD step"
 
     @torch.no_grad()
-    def accuracy(self, task: Task) -> float:
+    def accuracy(self, scenario: Scenario) -> float:
         """Average accuracy over the tasks; each has its own test samples."""
-        right = (self.model(inputs(task, task.x_test)).argmax(1) == torch.from_numpy(task.y_test)).double()
-        means = [right[torch.from_numpy(np.isin(task.y_test, labels))].mean() for labels in task.tested]
+        right = (self.model(inputs(scenario, scenario.x_test)).argmax(1) == torch.from_numpy(scenario.y_test)).double()
+        means = [right[torch.from_numpy(np.isin(scenario.y_test, labels))].mean() for labels in scenario.tested]
         return 100 * float(torch.stack(means).mean())
 
 
@@ -92,13 +93,13 @@ def main() -> None:
     warnings.showwarning = lambda *_, **__: None  # one at each step of Avalanche; printing them would be timed
     header()
     cpu = torch.device("cpu")
-    task = named_task("split-mnist", args.seed, epochs=0, device=cpu)
+    scenario = named_scenario("split-mnist", args.seed, epochs=0, device=cpu)
     times: dict[str, list[float]] = {"mnemon": [], "avalanche": []}
     accuracies = []
     for number in range(args.rounds):
         if number % 5 == 0:
             seed = args.seed + number
-            run = Run(Spec("er", "split-mnist", seed).choice(), task, seed=seed, device=cpu)
+            run = Run(Spec("er", "split-mnist", seed).choice(), scenario, seed=seed, device=cpu)
             ours, theirs = Ours([run], Engine(cpu)), Avalanche(run, seed)
         pair: list[tuple[str, Any]] = [("mnemon", ours), ("avalanche", theirs)]
         for name, what in pair if number % 2 else reversed(pair):
@@ -106,7 +107,7 @@ def main() -> None:
             what.steps(100)
             times[name].append(10 * (time.perf_counter() - start))
         if number % 5 == 4:
-            accuracies.append(theirs.accuracy(task))
+            accuracies.append(theirs.accuracy(scenario))
     values = run.choice.options()
     low, middle, high = quartiles([a / m for a, m in zip(times["avalanche"], times["mnemon"], strict=True)])
     print(f"ER, Split MNIST, batch 10 + replay 10, {args.rounds} rounds of 100 steps each, {describe(values)}")

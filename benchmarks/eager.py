@@ -12,7 +12,9 @@ import torch
 
 from common import describe, header, options, write
 from mnemon.bench.training import network_input, plain_loop
-from mnemon.experiments.run import Run, named_task
+from mnemon.experiments.executor import Executor
+from mnemon.experiments.run import Run
+from mnemon.experiments.scenario import named_scenario
 from mnemon.experiments.spec import Spec
 
 CPU = torch.device("cpu")
@@ -20,20 +22,21 @@ CPU = torch.device("cpu")
 
 def average_accuracy(method: str, seed: int) -> tuple[float, float]:
     """Average accuracy on Split MNIST after the last task: of the eager loop, of mnemon."""
-    task = named_task("split-mnist", seed, epochs=0, device=CPU)
-    ours = Run(Spec(method, "split-mnist", seed).choice(), task, seed=seed, device=CPU)
+    scenario = named_scenario("split-mnist", seed, epochs=0, device=CPU)
+    ours = Run(Spec(method, "split-mnist", seed).choice(), scenario, seed=seed, device=CPU)
+    executor = Executor(ours)
     while not ours.finished:
-        ours.advance()
+        executor.advance()
     (last,) = ours.rows[-1].values()
 
     np.random.seed(seed)  # noqa: NPY002
     eager = plain_loop(ours)
     assert eager is not None
-    x, y = network_input(task, task.x), torch.from_numpy(task.y)
+    x, y = network_input(scenario, scenario.x), torch.from_numpy(scenario.y)
     for rows in torch.from_numpy(ours.batches):
         eager.step(x[rows], y[rows])
-    right = (eager.predict(network_input(task, task.x_test)) == torch.from_numpy(task.y_test)).double()
-    tasks = [right[torch.from_numpy(np.isin(task.y_test, labels))].mean() for labels in task.tested]
+    right = (eager.predict(network_input(scenario, scenario.x_test)) == torch.from_numpy(scenario.y_test)).double()
+    tasks = [right[torch.from_numpy(np.isin(scenario.y_test, labels))].mean() for labels in scenario.tested]
     return 100 * float(torch.stack(tasks).mean()), float(np.mean(last["accuracy"]))
 
 

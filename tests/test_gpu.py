@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from mnemon.bench.shapes import make_run, make_task
+from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.experiments import records, runner
-from mnemon.experiments.run import Run, stack
+from mnemon.experiments.executor import AsyncExecutor, stack
+from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.methods import methods
@@ -29,22 +30,22 @@ def exact():
 
 
 @pytest.fixture(scope="module")
-def task():
-    return make_task("resnet18", torch.device("cuda"))
+def scenario():
+    return make_scenario("resnet18", torch.device("cuda"))
 
 
-def learned(runs, rows):
+def learned(executors, rows):
     """Their states after these batches, all runs side by side, in two blocks: the second replays the graphs of the first."""
     for part in np.split(np.arange(rows), [rows * 2 // 3]):
-        for run in runs:
-            run.captured.begin(run.batches[part])
-        going = [run.captured for run in runs]
-        while going:
-            going = [captured for captured in going if captured.push()]
-        for run in runs:
-            run.captured.wait()
-            run.learner.check()
-    return [{name: t.clone() for name, t in run.learner.state().items()} for run in runs]
+        for executor in executors:
+            executor.member.begin(executor.run.batches[part])
+        pushed = [executor.member for executor in executors]
+        while pushed:
+            pushed = [member for member in pushed if member.push()]
+        for executor in executors:
+            executor.member.wait()
+            executor.run.learner.check()
+    return [{name: t.clone() for name, t in executor.run.learner.state().items()} for executor in executors]
 
 
 def same(one, other):
@@ -52,14 +53,15 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("method", methods())
-def test_captured_is_eager_and_beside_others_is_alone(exact, task, method):
+def test_captured_is_eager_and_beside_others_is_alone(exact, scenario, method):
     """Bit for bit, in float32 with deterministic kernels."""
-    eager = make_run("resnet18", method, 3, task, exact.device, memory_size=MEMORY)
-    eager.learner.learn(task.x, eager.y, eager.batches[:STEPS])
-    (alone,) = learned([make_run("resnet18", method, 3, task, exact.device, memory_size=MEMORY)], STEPS)
+    eager = make_run("resnet18", method, 3, scenario, exact.device, memory_size=MEMORY)
+    eager.learner.learn(scenario.x, eager.y, eager.batches[:STEPS])
+    run = make_run("resnet18", method, 3, scenario, exact.device, memory_size=MEMORY)
+    (alone,) = learned([AsyncExecutor(run)], STEPS)
     assert same(alone, eager.learner.state())
-    runs = [make_run("resnet18", method, seed, task, exact.device, memory_size=MEMORY) for seed in range(2, 6)]
-    among = learned(runs, STEPS)
+    runs = [make_run("resnet18", method, seed, scenario, exact.device, memory_size=MEMORY) for seed in range(2, 6)]
+    among = learned([AsyncExecutor(run) for run in runs], STEPS)
     assert same(among[1], alone)
     assert not same(among[0], alone)
 
@@ -74,22 +76,23 @@ def apart(runs, others, start):
 
 
 @pytest.mark.parametrize("method", methods())
-def test_a_stack_learns_what_each_would_alone(task, method):
+def test_a_stack_learns_what_each_would_alone(scenario, method):
     """Our kernels against cuDNN's, in float32 with small steps, so that rounding stays rounding. Methods that choose samples by
     tiny differences of losses may choose others, and are only asked to go into the same direction."""
     engine = Engine(torch.device("cuda"), "fp32")
 
     def make():
         given = {"lr": 1e-4} | ({"memory_size": 60} if choose(method).method.replays else {})
-        image = replace(task, backbone="resnet18")
+        image = replace(scenario, backbone="resnet18")
         return [Run(choose(method, given=given), image, seed=seed, device=engine.device) for seed in range(3)]
 
     with engine.in_use():
         runs, alone, start = make(), make(), make()
-        stack(runs)
-        learned(runs, 12)
+        executors = [AsyncExecutor(run) for run in runs]
+        stack(executors)
+        learned(executors, 12)
         for run in alone:
-            run.learner.learn(task.x, run.y, run.batches[:12])
+            run.learner.learn(scenario.x, run.y, run.batches[:12])
     chooses = method in ("mir", "gmed-er", "gmed-mir", "gss", "aser")
     assert apart(runs, alone, start) < (0.5 if chooses else 0.1)
     assert [run.learner.steps for run in runs] == [12, 12, 12]
@@ -98,21 +101,23 @@ def test_a_stack_learns_what_each_would_alone(task, method):
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("method", ["er", "hybrid", "cope"])
-def test_every_precision_learns(task, method, stacked, precision):
+def test_every_precision_learns(scenario, method, stacked, precision):
     """The features after a few steps are those of the float32 run, to some per cent (after forty, rounding has grown
     to half of them, as it does between any two correct computations)."""
     features = []
     for name in ("fp32", precision):
         with Engine(torch.device("cuda"), name).in_use():
             runs = [
-                make_run("resnet18", method, seed, task, torch.device("cuda"), bf16=name == "bf16") for seed in range(2)
+                make_run("resnet18", method, seed, scenario, torch.device("cuda"), bf16=name == "bf16")
+                for seed in range(2)
             ]
+            executors = [AsyncExecutor(run) for run in runs]
             if stacked:
-                stack(runs)
-            learned(runs, 3)
+                stack(executors)
+            learned(executors, 3)
             run = runs[0]
             with run.learner.evaluating():
-                features.append(run.learner.net(run.learner.normalise(task.x[:200])).features)
+                features.append(run.learner.net(run.learner.normalise(scenario.x[:200])).features)
     apart = (features[0] - features[1]).norm() / features[0].norm()
     assert apart < 0.1
 

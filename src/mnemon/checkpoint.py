@@ -76,7 +76,8 @@ def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Che
 
     One of another version is no damaged one: to pass it over would be to discard what that version learned.
     """
-    for number in _numbers(folder):
+    numbers = _numbers(folder)
+    for number in numbers:
         try:
             return _read(folder, number)
         except MnemonError as error:
@@ -85,7 +86,9 @@ def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Che
                 f"version, or remove {folder} to begin anew."
             ) from None
         except (OSError, ValueError, safetensors.SafetensorError) as error:
-            report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); falling back to the one before it.")
+            last = number == numbers[-1]
+            instead = "there is no other, starting from the beginning" if last else "falling back to the one before it"
+            report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); {instead}.")
     return None
 
 

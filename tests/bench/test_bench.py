@@ -7,7 +7,7 @@ import torch
 
 from mnemon import MnemonError, cli
 from mnemon.bench import eager, startup, timing
-from mnemon.bench.shapes import make_run, make_task
+from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.bench.training import Ours, Plain, plain_loop
 from mnemon.bench.workers import Workers
 from mnemon.runtime.device import Engine
@@ -16,8 +16,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def task():
-    return make_task("mlp", CPU)
+def scenario():
+    return make_scenario("mlp", CPU)
 
 
 def test_each_round_begins_with_another_and_the_first_does_not_count():
@@ -32,10 +32,10 @@ def test_ratios_are_taken_round_by_round():
 
 
 @pytest.mark.parametrize("method", eager.LOOPS)
-def test_the_plain_loop_learns_what_ours_learns(task, method):
+def test_the_plain_loop_learns_what_ours_learns(scenario, method):
     """The same samples in the same order, to the same fit of the last ones."""
-    run = make_run("mlp", method, 0, task, CPU)
-    plain, ours = Plain(run, 1), Ours([make_run("mlp", method, 0, task, CPU)], Engine(CPU))
+    run = make_run("mlp", method, 0, scenario, CPU)
+    plain, ours = Plain(run, 1), Ours([make_run("mlp", method, 0, scenario, CPU)], Engine(CPU))
     for one in (plain, ours):
         one.steps(30)
     mine = ours.list[0].learner
@@ -45,16 +45,16 @@ def test_the_plain_loop_learns_what_ours_learns(task, method):
         assert len(plain.loop.buffer) == int((mine.memory.y >= 0).sum()) == 300
     assert plain.loop.seen.tolist() == mine.seen[:10].tolist()
     rows = torch.from_numpy(run.batches[29])
-    x = (task.x[rows].float() - 127.5) / 127.5
+    x = (scenario.x[rows].float() - 127.5) / 127.5
     with torch.no_grad():
-        theirs, own = plain.loop.features(x), mine.net(mine.normalise(task.x[rows])).features
+        theirs, own = plain.loop.features(x), mine.net(mine.normalise(scenario.x[rows])).features
     assert theirs.shape == own.shape
     assert theirs.norm(dim=1).mean().item() == pytest.approx(own.norm(dim=1).mean().item(), rel=0.5)
 
 
 def test_looking_ahead_does_not_move_the_statistics_of_the_plain_loop():
     """MIR's two looks at its candidates leave BatchNorm's running statistics to the step itself."""
-    small = make_task("resnet18", CPU)
+    small = make_scenario("resnet18", CPU)
     loop = plain_loop(make_run("resnet18", "mir", 0, small, CPU))
     x, y = (small.x[:10].float() - 127.5) / 127.5, torch.arange(10)
     loop.buffer.add(x, y)
@@ -65,9 +65,9 @@ def test_looking_ahead_does_not_move_the_statistics_of_the_plain_loop():
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
-def test_agem_keeps_the_gradient_from_opposing_the_memory(task):
-    loop = plain_loop(make_run("mlp", "a-gem", 0, task, CPU))
-    x, y = (task.x[:10].float() - 127.5) / 127.5, torch.arange(10)
+def test_agem_keeps_the_gradient_from_opposing_the_memory(scenario):
+    loop = plain_loop(make_run("mlp", "a-gem", 0, scenario, CPU))
+    x, y = (scenario.x[:10].float() - 127.5) / 127.5, torch.arange(10)
     loop.step(x, y)
     parameters = [*loop.features.parameters(), *loop.head.parameters()]
     memory = torch.autograd.grad(loop.loss(x, y), parameters)  # all ten are replayed, in some order
@@ -136,4 +136,4 @@ def test_mistakes_are_one_sentence(tmp_path, capsys, options, sentence):
 
 def test_unknown_names_are_refused_in_python_too(tmp_path):
     with pytest.raises(MnemonError, match="unknown network"):
-        make_task("vgg", CPU)
+        make_scenario("vgg", CPU)

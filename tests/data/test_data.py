@@ -25,10 +25,10 @@ from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
-from mnemon.experiments.progress import Progress
-from mnemon.experiments.run import dataset_checksum, named_task
+from mnemon.experiments.job import resolve_all
+from mnemon.experiments.scenario import dataset_checksum, named_scenario
+from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.work import Work
 from mnemon.runtime.device import Engine
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -427,7 +427,7 @@ def test_runs_see_what_is_stored_now(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def seen() -> set[str]:
         return {
             dataset_checksum("split-birds-3", cpu),
-            named_task("split-birds-3", 0, epochs=0, device=cpu).data["checksum"],
+            named_scenario("split-birds-3", 0, epochs=0, device=cpu).data["checksum"],
         }
 
     put(seed=0)
@@ -446,7 +446,7 @@ def test_what_is_stored_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "load", lambda name: read.append(name) or load(name))
     for seed in range(3):
         dataset_checksum("split-birds-3", torch.device("cpu"))
-        named_task("split-birds-3", seed, epochs=0, device=torch.device("cpu"))
+        named_scenario("split-birds-3", seed, epochs=0, device=torch.device("cpu"))
     assert read == ["birds"]
 
 
@@ -454,9 +454,10 @@ def test_a_run_never_has_the_name_of_another_dataset(tmp_path: Path) -> None:
     put(seed=0)
     specs = [Spec("er", "split-birds-3", seed, backbone="mlp") for seed in range(2)]
     engine = Engine(torch.device("cpu"), "fp32", False)
-    work = Work(specs, tmp_path / "out", engine, 0, Progress(quiet=True))
+    jobs = resolve_all(specs, engine)
+    scheduler = Scheduler(jobs, tmp_path / "out", engine, lambda event: None, limit=1, checkpoint_every=0)
     (tmp_path / "out" / "checkpoints").mkdir(parents=True)
     put(seed=1)
     with pytest.raises(MnemonError, match="another birds was stored while its runs were under way"):
-        work.run(1, lambda: 0)
+        scheduler.run(lambda: 0)
     assert records.read(tmp_path / "out") == []

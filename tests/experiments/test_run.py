@@ -12,7 +12,9 @@ import mnemon
 import mnemon.report
 from mnemon import MnemonError, data, metrics, streams
 from mnemon.experiments import protocol, records
-from mnemon.experiments.run import Run, array_task, named_task
+from mnemon.experiments.executor import Executor
+from mnemon.experiments.run import Run
+from mnemon.experiments.scenario import array_scenario, named_scenario
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.method import Method
@@ -101,9 +103,9 @@ def test_a_class_that_never_arrives_is_counted_as_itself(toy):
     """Smooth may draw no sample of a class; its test samples are then all wrong, and in the row of their own class."""
     _, (x, y, x_test, y_test) = toy
     absent = streams.Stream("smooth", np.flatnonzero(y != 2)[:100], (100,), (tuple(range(6)),))
-    task = array_task(absent, (x, y, x_test, y_test), 0, epochs=0, device=torch.device("cpu"))
-    run = Run(choose("hybrid", given={"lr": 0.1}), task, seed=0, device=torch.device("cpu"))
-    run.advance()
+    scenario = array_scenario(absent, (x, y, x_test, y_test), 0, epochs=0, device=torch.device("cpu"))
+    run = Run(choose("hybrid", given={"lr": 0.1}), scenario, seed=0, device=torch.device("cpu"))
+    Executor(run).advance()
     confusion = np.array(run.confusion["ncm"])
     assert confusion.sum(1).tolist() == [20] * 6
     assert confusion[:, 2].sum() == 0
@@ -111,7 +113,7 @@ def test_a_class_that_never_arrives_is_counted_as_itself(toy):
 
 def test_iid_learns_the_very_samples_of_the_stream():
     for name in ("split-digits", "smooth-digits"):
-        base, iid = (named_task(name, 4, epochs=e, device=torch.device("cpu")).stream for e in (0, 2))
+        base, iid = (named_scenario(name, 4, epochs=e, device=torch.device("cpu")).stream for e in (0, 2))
         for part in np.split(iid.indices, 2):
             assert sorted(part) == sorted(base.indices)
 
@@ -256,7 +258,7 @@ def test_streams_have_the_lengths_of_the_paper(stream, per_class, classes, tasks
 
 def test_validation_never_sees_a_test_sample_and_training_never_a_validation_one():
     test, valid = (
-        named_task("split-digits", 0, epochs=0, split=s, device=torch.device("cpu")) for s in ("test", "valid")
+        named_scenario("split-digits", 0, epochs=0, split=s, device=torch.device("cpu")) for s in ("test", "valid")
     )
     assert (test.stream.indices == valid.stream.indices).all()
     trained = {row.tobytes() for row in test.x[test.stream.indices].numpy()}
@@ -268,7 +270,7 @@ def test_validation_never_sees_a_test_sample_and_training_never_a_validation_one
 
 def test_every_method_sees_the_same_stream():
     streams_ = [
-        named_task("split-digits", 7, epochs=choose(m).method.epochs, device=torch.device("cpu")).stream.indices
+        named_scenario("split-digits", 7, epochs=choose(m).method.epochs, device=torch.device("cpu")).stream.indices
         for m in ("hybrid", "er", "fine-tune")
     ]
     assert all((s == streams_[0]).all() for s in streams_)
@@ -283,18 +285,20 @@ def test_resume_is_bit_equal(method, stop):
     def fresh():
         spec = Spec(method, "split-digits", 5, options={"memory_size": 60} if methods()[method].replays else {})
         choice = spec.choice()
-        return Run(choice, named_task("split-digits", 5, epochs=choice.method.epochs, device=cpu), seed=5, device=cpu)
+        return Run(
+            choice, named_scenario("split-digits", 5, epochs=choice.method.epochs, device=cpu), seed=5, device=cpu
+        )
 
     whole = fresh()
     while not whole.finished:
-        whole.advance()
+        Executor(whole).advance()
     total = len(whole.batches)
     first = whole.ends[0]
     at = {"start": 0, "one": 1, "middle": total // 2, "boundary": first, "last": total}[stop]
 
     stopped = fresh()
     while stopped.position < at:
-        stopped.advance(lambda: stopped.learner.steps < at)
+        Executor(stopped).advance(lambda: stopped.learner.steps < at)
     tensors, values = stopped.state()
     saved = {k: v.clone() for k, v in tensors.items()}, json.loads(json.dumps(values))
 
@@ -302,7 +306,7 @@ def test_resume_is_bit_equal(method, stop):
     resumed.restore(*saved)
     assert resumed.position == at
     while not resumed.finished:
-        resumed.advance()
+        Executor(resumed).advance()
     expected, got = whole.learner.state(), resumed.learner.state()
     assert all(torch.equal(expected[k], got[k]) for k in expected)
     assert expected.keys() == got.keys()

@@ -1,5 +1,6 @@
 """Runs in a folder: never twice, never lost, shared by several processes, stopped and gone on with."""
 
+import errno
 import itertools
 import json
 import os
@@ -17,12 +18,14 @@ import pytest
 import torch
 
 from mnemon import MnemonError, checkpoint
-from mnemon.experiments import protocol, records, runner, work
-from mnemon.experiments.lane import Lane
+from mnemon.experiments import active, protocol, records, runner
+from mnemon.experiments.active import ActiveRun, Claim
+from mnemon.experiments.executor import AsyncExecutor, Executor
+from mnemon.experiments.job import resolve
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
-from mnemon.learning.captured import Captured, Seat, seats
+from mnemon.learning.captured import GraphExecutor, Member
 from mnemon.learning.methods import methods
 from mnemon.render import names
 from mnemon.runtime.device import Engine
@@ -44,7 +47,7 @@ def result(record):
 def test_a_finished_run_is_never_run_again(tmp_path, monkeypatch):
     first = runner.run_all([spec(0), spec(1)], tmp_path)
     assert [r["seed"] for r in first] == [0, 1]
-    monkeypatch.setattr(Run, "settle", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr(Executor, "settle", lambda *_: pytest.fail("ran again"))
     assert runner.run_all([spec(1), spec(0)], tmp_path) == [first[1], first[0]]
     assert len(records.read(tmp_path)) == 2
     assert list((tmp_path / "checkpoints").glob("*/")) == []
@@ -102,6 +105,15 @@ def test_an_output_folder_that_cannot_be_written(tmp_path):
     assert (tmp_path / "out").read_text() == "a file in its place"
 
 
+def test_an_output_folder_without_locks(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(MnemonError, match=r"the output folder .*out cannot be written \(No locks available\)"):
+        runner.run_all([spec()], tmp_path / "out")
+
+
 def test_mistakes_are_found_before_anything_is_written(tmp_path):
     with pytest.raises(MnemonError, match="did you mean 'hybrid'"):
         runner.run_all([spec(), spec(method="hybrd")], tmp_path / "out")
@@ -152,6 +164,7 @@ def test_two_processes_share_a_folder(tmp_path):
     assert [process.returncode for process in both] == [0, 0], outputs
     found = records.read(tmp_path)
     assert sorted(r["seed"] for r in found) == list(range(8))
+    assert os.listdir(tmp_path / "checkpoints") == []
     tables = [out.splitlines()[2].split()[:8] for out, _ in outputs]
     assert tables[0] == tables[1]
 
@@ -202,7 +215,7 @@ def test_killed_between_the_last_checkpoint_and_the_record(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "finish", killed)
+        patch.setattr(ActiveRun, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
             runner.run_all([spec()], tmp_path, checkpoint_every=0)
     (folder,) = tmp_path.glob("checkpoints/*/")
@@ -252,16 +265,16 @@ def test_in_a_thread_signals_are_left_alone(tmp_path):
 
 
 def test_a_diverged_run_ends_alone_and_the_others_go_on(tmp_path, monkeypatch):
-    original = Run.settle
+    original = Executor.settle
 
     def settle(self, *more):
         whole = original(self, *more)
-        if self.seed == 1:
-            self.learner.bad_step.fill_(3)
-            self.learner.check()
+        if self.run.seed == 1:
+            self.run.learner.bad_step.fill_(3)
+            self.run.learner.check()
         return whole
 
-    monkeypatch.setattr(Run, "settle", settle)
+    monkeypatch.setattr(Executor, "settle", settle)
     with pytest.raises(
         MnemonError, match=r"1 of 3 runs diverged and have no record \(the others do\), the first with seed 1: the loss"
     ):
@@ -309,12 +322,12 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
     (tmp_path / "records.jsonl").unlink()
     checkpoint.save(left, 1, {}, {})
 
-    def late(*args, original=Lane.take):  # the record appears between the look and the lock
+    def late(*args, original=Claim.acquire):  # the record appears between the look and the lock
         (tmp_path / "records.jsonl").write_bytes(line)
         return original(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lane, "take", late)
+        patch.setattr(Claim, "acquire", late)
         assert runner.run_all([spec()], tmp_path) == [found]
     assert not left.exists()
     checkpoint.save(left, 1, {}, {})
@@ -326,7 +339,7 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
     """The scheduling of a GPU, driven on the CPU: five runs of two methods, three in hand at once, in turn."""
     specs = [spec(s, method) for s in range(3) for method in ("er", "cope")][:5]
     alone = runner.run_all(specs, tmp_path / "alone")
-    together = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1)
+    together = runner.run_all(specs, tmp_path / "together", jobs=3, pool="this-process")
     assert [result(r) for r in together] == [result(r) for r in alone]
     assert max(r["at_once"] for r in together) == 3
     assert not list((tmp_path / "together" / "checkpoints").glob("*/*.json"))
@@ -336,14 +349,9 @@ def test_runs_side_by_side_are_the_runs_alone(tmp_path):
 def paced(monkeypatch):
     """Runs are driven as on a GPU: launched, pushed, settled, their evaluations collected later; and the device is busy, it
     says, now and then."""
-    original, asked = Run.__init__, itertools.count(1)
-
-    def init(self, *args, **more):
-        original(self, *args, **more)
-        (self.captured,) = seats([self.learner], self.task.x, [self.y])
-
-    monkeypatch.setattr(Run, "__init__", init)
-    monkeypatch.setattr(Seat, "busy", lambda self: next(asked) % 3 != 0)
+    asked = itertools.count(1)
+    monkeypatch.setattr(active, "executor_for", AsyncExecutor)
+    monkeypatch.setattr(Member, "busy", lambda self: next(asked) % 3 != 0)
 
 
 @pytest.fixture
@@ -356,7 +364,7 @@ def test_launched_runs_are_the_runs_alone(tmp_path, request):
     specs = [spec(s, method) for s in range(3) for method in ("er", "cope", "fine-tune")]
     alone = runner.run_all(specs, tmp_path / "alone")
     request.getfixturevalue("paced")
-    together = runner.run_all(specs, tmp_path / "together", jobs=4, processes=1)
+    together = runner.run_all(specs, tmp_path / "together", jobs=4, pool="this-process")
     assert [result(r) for r in together] == [result(r) for r in alone]
     for r in alone:
         name = f"details/{r['run']}.json"
@@ -367,16 +375,16 @@ def stopped_often(specs, out, *, every, jobs):
     """The records of runs that get a signal at every so-many-th turn and are started again, and how often that was."""
     turns, stopped = itertools.count(1), 0
 
-    def go_on(self, show, stop, original=Lane.go_on):
+    def advance(self, stop, original=ActiveRun.advance):
         if next(turns) % every == 0:
             os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, show, stop)
+        return original(self, stop)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lane, "go_on", go_on)
+        patch.setattr(ActiveRun, "advance", advance)
         while True:
             try:
-                return runner.run_all(specs, out, jobs=jobs, processes=1, checkpoint_every=0.01), stopped
+                return runner.run_all(specs, out, jobs=jobs, pool="this-process", checkpoint_every=0.01), stopped
             except Stopped:
                 stopped += 1
 
@@ -397,7 +405,7 @@ def test_stacked_runs_are_the_runs_alone(tmp_path, request):
     specs[8] = spec(4, "er", options={"lr": 0.1})  # another η
     alone = runner.run_all(specs, tmp_path / "alone")
     request.getfixturevalue("stacked")
-    together = runner.run_all(specs, tmp_path / "together", jobs=6, processes=1)
+    together = runner.run_all(specs, tmp_path / "together", jobs=6, pool="this-process")
     for one, other in zip(together, alone, strict=True):
         assert (one["run"], one["protocol"]) == (other["run"], other["protocol"])
         assert np.allclose(one["accuracy_matrix"][-1], other["accuracy_matrix"][-1], atol=3)
@@ -410,7 +418,7 @@ def test_stacked_runs_stop_and_go_on(tmp_path, stacked):
     specs = [spec(s, "er") for s in range(4)]
     found, stopped = stopped_often(specs, tmp_path / "often", every=13, jobs=4)
     assert stopped > 3
-    once = runner.run_all(specs, tmp_path / "once", jobs=4, processes=1)
+    once = runner.run_all(specs, tmp_path / "once", jobs=4, pool="this-process")
     for one, other in zip(found, once, strict=True):
         assert np.allclose(one["accuracy_matrix"][-1], other["accuracy_matrix"][-1], atol=3)
 
@@ -426,22 +434,22 @@ def test_in_a_stack_a_diverged_run_ends_alone(tmp_path, stacked, monkeypatch):
 
     monkeypatch.setattr(Run, "__init__", init)
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
-        runner.run_all([spec(s, "er") for s in range(3)], tmp_path, jobs=3, processes=1)
+        runner.run_all([spec(s, "er") for s in range(3)], tmp_path, jobs=3, pool="this-process")
     assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
 
 
 def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
     """Four do not fit at once, two do, with one line that says so."""
-    original, lines = Captured.__init__, []
+    original, lines = GraphExecutor.__init__, []
 
     def init(self, learners, *more):
         if len(learners) > 2:
             raise torch.OutOfMemoryError
         original(self, learners, *more)
 
-    monkeypatch.setattr(Captured, "__init__", init)
+    monkeypatch.setattr(GraphExecutor, "__init__", init)
     monkeypatch.setattr(Progress, "say", lambda self, line: lines.append(line))
-    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, processes=1)
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, pool="this-process")
     assert len(found) == 4
     assert [line for line in lines if "seed" not in line] == [
         "the device's memory is full: going on with 2 runs at once"
@@ -451,17 +459,17 @@ def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
 def test_a_full_device_while_the_next_kind_is_made_ready(tmp_path, stacked, monkeypatch):
     """The stack under way finds no room in the middle of that: nothing is stacked with what it is not like."""
     alone = {(m, s): runner.run_all([spec(s, m)], tmp_path / "alone")[0] for m in ("a-gem", "er") for s in range(3)}
-    original, raised = Lane.go_on, []
+    original, raised = ActiveRun.advance, []
 
-    def go_on(self, show, stop):
-        if self.number < 3 and not raised and len(list((tmp_path / "out" / "checkpoints").glob("er*.lock"))) == 2:
-            raised.append(self.number)
+    def advance(self, stop):
+        if self.job.number < 3 and not raised and len(list((tmp_path / "out" / "checkpoints").glob("er*.lock"))) == 2:
+            raised.append(self.job.number)
             raise torch.OutOfMemoryError
-        return original(self, show, stop)
+        return original(self, stop)
 
-    monkeypatch.setattr(Lane, "go_on", go_on)
+    monkeypatch.setattr(ActiveRun, "advance", advance)
     specs = [spec(s, m) for m in ("a-gem", "er") for s in range(3)]
-    found = runner.run_all(specs, tmp_path / "out", jobs=6, processes=1)
+    found = runner.run_all(specs, tmp_path / "out", jobs=6, pool="this-process")
     assert raised
     for r in found:
         assert r["average_accuracy"] == pytest.approx(alone[r["method"], r["seed"]]["average_accuracy"], abs=3)
@@ -480,17 +488,17 @@ def test_a_stop_while_the_next_kind_is_made_ready(tmp_path, stacked, monkeypatch
     monkeypatch.setattr(Run, "__init__", init)
     specs = [spec(s, m) for m in ("er", "cope") for s in range(4)]
     with pytest.raises(Stopped):
-        runner.run_all(specs, tmp_path, jobs=8, processes=1)
+        runner.run_all(specs, tmp_path, jobs=8, pool="this-process")
     assert len(begun) == 6
     assert len({run.position for run in begun[:4]}) == 1
     assert begun[0].position > 0
-    assert len(runner.run_all(specs, tmp_path, jobs=8, processes=1)) == 8
+    assert len(runner.run_all(specs, tmp_path, jobs=8, pool="this-process")) == 8
 
 
 def test_runs_whose_tasks_end_elsewhere_are_not_stacked(tmp_path, stacked):
     """In a random order of classes of different sizes."""
     specs = [spec(s, "er", order="random") for s in range(3)]
-    found = runner.run_all(specs, tmp_path / "together", jobs=3, processes=1)
+    found = runner.run_all(specs, tmp_path / "together", jobs=3, pool="this-process")
     assert len({tuple(r["protocol"]["boundaries"]) for r in found}) > 1
     for one, r in zip(specs, found, strict=True):
         (alone,) = runner.run_all([one], tmp_path / "alone")
@@ -499,8 +507,7 @@ def test_runs_whose_tasks_end_elsewhere_are_not_stacked(tmp_path, stacked):
 
 def test_what_is_of_one_kind():
     def kind(**more):
-        one = spec(**{"method": "hybrid"} | more)
-        return work._kind(one, one.choice())
+        return resolve(spec(**{"method": "hybrid"} | more), Engine(torch.device("cpu"))).kind
 
     assert kind() == kind(seed=3) == kind(options={"lr": 0.3, "gamma": 2.0}) == kind(cell="table1")
     others = [
@@ -560,31 +567,31 @@ def test_packed_records_are_records(tmp_path):
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
     specs = [spec(0, "er"), spec(1, "er", options={"lr": 1e30}), spec(2, "er")]
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
-        runner.run_all(specs, tmp_path, jobs=3, processes=1)
+        runner.run_all(specs, tmp_path, jobs=3, pool="this-process")
     assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
 
 
 def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):
     """Two runs fit; the third has to wait, with one line that says so."""
-    original, under_way, lines = Run.launch, set(), []
+    original, under_way, lines = Executor.launch, set(), []
 
     def launch(self):
-        under_way.add(self.seed)
+        under_way.add(self.run.seed)
         if len(under_way) > 2:
-            under_way.discard(self.seed)
+            under_way.discard(self.run.seed)
             raise torch.OutOfMemoryError
         original(self)
 
-    def evaluate(self, learned, evaluate=Run._evaluate):
-        if learned == len(self.ends):
+    def evaluate(self, evaluate=Run.evaluate):
+        if len(self.rows) + 1 == len(self.ends):
             under_way.discard(self.seed)
-        return evaluate(self, learned)
+        return evaluate(self)
 
-    monkeypatch.setattr(Run, "launch", launch)
-    monkeypatch.setattr(Run, "_evaluate", evaluate)
+    monkeypatch.setattr(Executor, "launch", launch)
+    monkeypatch.setattr(Run, "evaluate", evaluate)
     progress = Progress(quiet=True)
     monkeypatch.setattr(progress, "say", lines.append)
-    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, processes=1, progress=progress)
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, pool="this-process", progress=progress)
     assert [r["seed"] for r in found] == [0, 1, 2, 3]
     assert "the device's memory is full: going on with 2 runs at once" in lines
 
@@ -593,7 +600,7 @@ def test_a_run_that_does_not_fit_at_all(tmp_path, monkeypatch):
     def full(self):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(Run, "launch", full)
+    monkeypatch.setattr(Executor, "launch", full)
     with pytest.raises(MnemonError, match="not even one run of er fits"):
         runner.run_all([spec(0, "er")], tmp_path)
 

@@ -10,9 +10,9 @@ import pytest
 import mnemon
 from mnemon import MnemonError, cli
 from mnemon.experiments import records, tuning
+from mnemon.experiments.executor import Executor
 from mnemon.experiments.found import Found
 from mnemon.experiments.recipes import grids, recipes
-from mnemon.experiments.run import Run
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
@@ -44,7 +44,7 @@ def log(out, name="er-ce-split-digits"):
 @pytest.fixture
 def no_runs(monkeypatch):
     """From now on nothing may run."""
-    return lambda: monkeypatch.setattr(Run, "settle", lambda *_: pytest.fail("ran again"))
+    return lambda: monkeypatch.setattr(Executor, "settle", lambda *_: pytest.fail("ran again"))
 
 
 def test_the_best_mean_on_validation_is_chosen(tmp_path):

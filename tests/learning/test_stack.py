@@ -9,7 +9,7 @@ import torch
 
 import by_hand
 from mnemon.learning.build import choose
-from mnemon.learning.captured import seats
+from mnemon.learning.captured import members
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
 from mnemon.learning.stacked import can_stack
@@ -32,12 +32,12 @@ def make(method, seed, **options):
 
 def learn_together(learners):
     """One block after the other until all is learned."""
-    mine = seats(learners, X, [Y] * len(learners))
+    mine = members(learners, X, [Y] * len(learners))
     for part in np.split(ROWS, [11, 12]):
-        for seat in mine:
-            seat.begin(part)
-        for seat in mine:
-            seat.wait()
+        for member in mine:
+            member.begin(part)
+        for member in mine:
+            member.wait()
     return mine
 
 
@@ -90,11 +90,11 @@ def test_statistics_that_a_look_moves_move_in_a_stack_too(method):
         ]
 
     stacked, alone, kept = made("moved"), made("moved"), made("kept")
-    places = seats(stacked, by_hand.X, [by_hand.Y] * 2)
-    for seat in places:
-        seat.begin(ROWS[:20])
-    for seat in places:
-        seat.wait()
+    places = members(stacked, by_hand.X, [by_hand.Y] * 2)
+    for member in places:
+        member.begin(ROWS[:20])
+    for member in places:
+        member.wait()
     for one, other, still in zip(stacked, alone, kept, strict=True):
         for learner in (other, still):
             learner.learn(by_hand.X, by_hand.Y, ROWS[:20])
@@ -155,11 +155,11 @@ def test_runs_of_different_shapes_take_such_a_step_apart():
     """CoPE's memory fills with the labels: where one learner has more to replay than another, each takes its own step."""
     few = torch.where(torch.arange(len(Y)) < 10, Y[0], Y)  # the first batch is of one class, and its quota is small
     stacked, alone = ([make("cope", seed, memory_size=8) for seed in range(2)] for _ in range(2))
-    mine = seats(stacked, X, [Y, few])
-    for seat in mine:
-        seat.begin(ROWS)
-    for seat in mine:
-        seat.wait()
+    mine = members(stacked, X, [Y, few])
+    for member in mine:
+        member.begin(ROWS)
+    for member in mine:
+        member.wait()
     for one, other, y in zip(stacked, alone, (Y, few), strict=True):
         other.learn(X, y, ROWS)
         torch.testing.assert_close(one.state(), other.state(), rtol=1e-6, atol=1e-8)
@@ -167,9 +167,9 @@ def test_runs_of_different_shapes_take_such_a_step_apart():
 
 def test_the_others_go_on_when_one_leaves():
     learners = [make("er", seed) for seed in range(3)]
-    mine = seats(learners, X, [Y] * 3)
-    for seat in mine[:2]:
-        seat.begin(ROWS[:5])
+    mine = members(learners, X, [Y] * 3)
+    for member in mine[:2]:
+        member.begin(ROWS[:5])
     assert mine[0].push()  # nothing is learned before the third has begun
     assert learners[0].steps == 0
     assert mine[1].withdraw()
@@ -209,7 +209,7 @@ def test_the_last_one_out_gives_the_memory_back():
     """Without waiting for Python to find circles."""
     learners = [make("er", seed) for seed in range(2)]
     mine = learn_together(learners)
-    there = weakref.ref(mine[0].captured.stack.tensors["memory.x"])
+    there = weakref.ref(mine[0].executor.stack.tensors["memory.x"])
     learners.clear()
     gc.disable()
     try:

@@ -189,12 +189,12 @@ def test_gradients_of_batches_as_each_learner_alone(networks, x):
     y = torch.tensor([[[0, 1], [2, 2]], [[1, 2], [0, 2]]])
     alone = [learner.batch_gradients(*mine) for learner, *mine in zip(learners, batches, y, strict=True)]
     stack = Stack(learners)
-    stack.shadow.net.backbone = Convolutions.of(stack.shadow.net.backbone, bf16=False)
-    stack.shadow.net.backbone.precision = "fp32"
+    stack.learner.net.backbone = Convolutions.of(stack.learner.net.backbone, bf16=False)
+    stack.learner.net.backbone.precision = "fp32"
 
     def gradients(tensors, x, y):
-        stack.shadow.tensors = tensors
-        return tuple(stack.shadow.batch_gradients(x, y))
+        stack.learner.tensors = tensors
+        return tuple(stack.learner.batch_gradients(x, y))
 
     together = torch.vmap(gradients)(stack.tensors, batches, y)
     for name, mine, theirs in zip(learners[0].names, together, zip(*alone, strict=True), strict=True):

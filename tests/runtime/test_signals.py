@@ -1,15 +1,17 @@
 """Wishes to stop: none is lost, whenever it comes."""
 
 import io
-import json
 import os
 import signal
 import threading
 
 import pytest
+import torch
 
-from mnemon.experiments import worker
-from mnemon.experiments.work import Work
+from mnemon.experiments.pools import worker
+from mnemon.experiments.pools.pool import Assignment
+from mnemon.experiments.scheduler import Scheduler
+from mnemon.runtime.device import Engine
 from mnemon.runtime.signals import watched
 
 KINDS = (signal.SIGINT, signal.SIGTERM)
@@ -53,10 +55,9 @@ def test_a_second_signal_acts_as_usual_or_changes_nothing():
 
 
 def test_a_worker_whose_parent_is_gone_before_it_begins_stops(monkeypatch, tmp_path):
-    """Its stdin holds the job and ends."""
-    job = {"threads": 1, "device": "cpu", "precision": "tf32", "deterministic": True}
-    job |= {"specs": [], "out": str(tmp_path), "every": 0, "processes": 2}
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(job) + "\n"))
+    """Its stdin holds the assignment and ends."""
+    work = Assignment((), tmp_path, Engine(torch.device("cpu"), deterministic=True), 0, 1, 1, 2)
+    monkeypatch.setattr("sys.stdin", io.StringIO(work.to_json() + "\n"))
     heard = []
 
     class AtOnce(threading.Thread):
@@ -70,6 +71,6 @@ def test_a_worker_whose_parent_is_gone_before_it_begins_stops(monkeypatch, tmp_p
 
     monkeypatch.setattr(worker.threading, "Thread", AtOnce)
     monkeypatch.setattr(worker.os, "kill", kill)
-    monkeypatch.setattr(Work, "run", lambda self, at_once, stop, wait: heard.append(stop()))
+    monkeypatch.setattr(Scheduler, "run", lambda self, stop, wait: heard.append(stop()))
     worker.main()
     assert heard == [signal.SIGTERM]

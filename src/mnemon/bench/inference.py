@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from mnemon.bench import timing
-from mnemon.bench.shapes import make_run, make_task
+from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.learning.classifiers import classifier
 from mnemon.runtime.device import Engine
 
@@ -16,16 +16,16 @@ SHARE = 10  # test images for each row of the memory, as in the paper: 10,000 an
 
 def measure(net: str, engine: Engine, *, rounds: int, images: int) -> dict[str, Any]:
     """Seconds for `images` test images, the memory full; ratios to softmax."""
-    task = make_task(net, engine.device)
+    scenario = make_scenario(net, engine.device)
     bf16 = engine.precision == "bf16"
-    run = make_run(net, "er", 0, task, engine.device, bf16=bf16, memory_size=images // SHARE)
+    run = make_run(net, "er", 0, scenario, engine.device, bf16=bf16, memory_size=images // SHARE)
     learner = run.learner
-    learner.learn(task.x, run.y, run.batches[:2])
+    learner.learn(scenario.x, run.y, run.batches[:2])
     # What fills the memory does not matter here, only that it is full.
-    learner.memory.x[: learner.memory.size] = task.x[: learner.memory.size]
+    learner.memory.x[: learner.memory.size] = scenario.x[: learner.memory.size]
     learner.memory.y[: learner.memory.size] = run.y[: learner.memory.size]
     learner.seen[: len(run.table)] = True
-    x = task.x[:images]
+    x = scenario.x[:images]
     with learner.evaluating():
         kept = classifier("ncm").prepare(learner)
 

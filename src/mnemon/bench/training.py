@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from mnemon.bench import eager, timing
-from mnemon.bench.shapes import learn_here, make_run, make_task
+from mnemon.bench.shapes import learn_here, make_run, make_scenario
 from mnemon.bench.workers import Workers
 from mnemon.errors import MnemonError
-from mnemon.experiments.run import Run, Task, stack
+from mnemon.experiments.executor import AsyncExecutor, executor_for, stack
+from mnemon.experiments.run import Run
 from mnemon.experiments.runner import AT_ONCE
-from mnemon.experiments.work import STACK
+from mnemon.experiments.scenario import Scenario
+from mnemon.experiments.scheduler import STACK
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.runtime.device import Engine
 
@@ -41,14 +43,14 @@ class Plain:
         self.batches = torch.from_numpy(run.batches).to(run.learner.device)
         self.loop = plain_loop(run)
         if self.loop is not None:
-            self.x = network_input(run.task, run.task.x)
+            self.x = network_input(run.scenario, run.scenario.x)
 
     def steps(self, count: int) -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         rows = self.batches[self.position : self.position + count]
         if self.loop is None:
-            self.run.learner.learn(self.run.task.x, self.run.y, rows.cpu().numpy())
+            self.run.learner.learn(self.run.scenario.x, self.run.y, rows.cpu().numpy())
         else:
             for batch in rows:
                 self.loop.step(self.x[batch], self.run.y[batch])
@@ -69,7 +71,7 @@ def plain_loop(run: Run) -> eager.Er | None:
     torch.manual_seed(run.seed)
     values = run.choice.options()
     names = ("lr", "memory_size", "replay_size", "gamma", "divisor", "candidates")
-    shape = tuple(run.task.x.shape[1:])
+    shape = tuple(run.scenario.x.shape[1:])
     image = isinstance(run.learner.net.backbone, ReducedResNet18)
     return eager.LOOPS[method](
         ReducedResNet18(*shape) if image else eager.mlp(math.prod(shape)),
@@ -81,9 +83,9 @@ def plain_loop(run: Run) -> eager.Er | None:
     )
 
 
-def network_input(task: Task, x: Tensor) -> Tensor:
+def network_input(scenario: Scenario, x: Tensor) -> Tensor:
     """Pixels normalised once, up front."""
-    return (x.float() - task.inputs.mean) / task.inputs.std
+    return (x.float() - scenario.inputs.mean) / scenario.inputs.std
 
 
 class Ours:
@@ -92,41 +94,44 @@ class Ours:
 
     def __init__(self, runs: list[Run], engine: Engine) -> None:
         self.list, self.runs = runs, len(runs)
-        self.waves = [runs[start : start + AT_ONCE] for start in range(0, len(runs), AT_ONCE)]
+        executors = [executor_for(run) for run in runs]
+        self.waves = [executors[start : start + AT_ONCE] for start in range(0, len(runs), AT_ONCE)]
         for start in range(0, len(runs) if engine.stacks else 0, STACK):  # a wave is some stacks
-            stack(runs[start : start + STACK])
+            stack([e for e in executors[start : start + STACK] if isinstance(e, AsyncExecutor)])
 
     def steps(self, count: int) -> None:
         for wave in self.waves:
-            for run in wave:
+            for executor in wave:
+                run = executor.run
                 rows = run.batches[run.position : run.position + count]
                 run.position += count
-                if run.captured is None:
-                    learn_here(run, rows)
+                if isinstance(executor, AsyncExecutor):
+                    executor.member.begin(rows)
                 else:
-                    run.captured.begin(rows)
-            going = [run.captured for run in wave if run.captured is not None]
-            while going:
-                going = [captured for captured in going if captured.push()]
-            for run in wave:
-                if run.captured is not None:
-                    run.captured.wait()
-                run.learner.check()
+                    learn_here(run, rows)
+            launched = [executor.member for executor in wave if isinstance(executor, AsyncExecutor)]
+            pushed = launched
+            while pushed:
+                pushed = [member for member in pushed if member.push()]
+            for member in launched:
+                member.wait()
+            for executor in wave:
+                executor.run.learner.check()
 
     def close(self) -> None:
         pass
 
 
-def contestants(net: str, method: str, task: Task, engine: Engine, many: list[int]) -> dict[str, Contestant]:
+def contestants(net: str, method: str, scenario: Scenario, engine: Engine, many: list[int]) -> dict[str, Contestant]:
     """By name: "eager" (on a CPU with all threads, and "eager, 1 thread"), "1 run", "15 runs" …"""
     device, bf16, cores = engine.device, engine.precision == "bf16", torch.get_num_threads()
 
     def runs(count: int) -> list[Run]:
-        return [make_run(net, method, seed, task, device, bf16=bf16) for seed in range(count)]
+        return [make_run(net, method, seed, scenario, device, bf16=bf16) for seed in range(count)]
 
-    found: dict[str, Contestant] = {"eager": Plain(make_run(net, method, 0, task, device), cores)}
+    found: dict[str, Contestant] = {"eager": Plain(make_run(net, method, 0, scenario, device), cores)}
     if device.type == "cpu" and cores > 1:
-        found["eager, 1 thread"] = Plain(make_run(net, method, 0, task, device), 1)
+        found["eager, 1 thread"] = Plain(make_run(net, method, 0, scenario, device), 1)
     for count in many:
         name = f"{count} runs" if count > 1 else "1 run"
         spread = device.type == "cpu" and count > 1 and cores > 1
@@ -141,15 +146,15 @@ def measure(
 
     `full`: the memory is filled first; else only as far as replay needs.
     """
-    task = make_task(net, engine.device)
+    scenario = make_scenario(net, engine.device)
     before = 0
     if engine.device.type == "cuda":
         gc.collect()  # what was measured before has left
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(engine.device)
         before = torch.cuda.memory_allocated(engine.device)
-    those = contestants(net, method, task, engine, many)
-    sample = make_run(net, method, 0, task, engine.device)
+    those = contestants(net, method, scenario, engine, many)
+    sample = make_run(net, method, 0, scenario, engine.device)
     first = _first(sample, full)
     if first + (rounds + 1) * steps > len(sample.batches):
         raise MnemonError(
@@ -184,10 +189,10 @@ def measure(
 
 def costs(net: str, methods: list[str], engine: Engine, *, rounds: int, steps: int, full: bool) -> dict[str, Any]:
     """A step of each method beside ER's, one run of each, in turn: (median, quartiles) of the ratio."""
-    task = make_task(net, engine.device)
+    scenario = make_scenario(net, engine.device)
     bf16 = engine.precision == "bf16"
     those = {
-        name: Ours([make_run(net, name, 0, task, engine.device, bf16=bf16)], engine)
+        name: Ours([make_run(net, name, 0, scenario, engine.device, bf16=bf16)], engine)
         for name in {"er": 0} | dict.fromkeys(methods)
     }
     for one in those.values():

@@ -13,7 +13,7 @@ import sys
 import torch
 
 from mnemon.bench.machine import resident_mib
-from mnemon.bench.shapes import learn_here, make_run, make_task
+from mnemon.bench.shapes import learn_here, make_run, make_scenario
 
 
 class Workers:
@@ -63,8 +63,8 @@ class Workers:
 def main(net: str, method: str, first: int, last: int, threads: int) -> None:
     torch.set_num_threads(threads)
     cpu = torch.device("cpu")
-    task = make_task(net, cpu)
-    runs = [make_run(net, method, seed, task, cpu) for seed in range(first, last)]
+    scenario = make_scenario(net, cpu)
+    runs = [make_run(net, method, seed, scenario, cpu) for seed in range(first, last)]
     print(resident_mib(), flush=True)
     for line in sys.stdin:
         for run in runs:

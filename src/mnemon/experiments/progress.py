@@ -12,6 +12,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from mnemon import __version__
+from mnemon.experiments.events import Evaluated, Event, Finished, Message, RunDiverged, Started, Stepped, Waiting
 from mnemon.experiments.records import Record
 
 
@@ -55,8 +56,8 @@ class Progress:
         self.steps: TaskID | None = None
         self.number = 0  # runs in all
         self.made = 0  # steps made in runs that ended
-        self.lengths: dict[str, int] = {}  # steps of each run that was started
-        self.places: dict[str, int] = {}  # of those under way
+        self.lengths: dict[int, int] = {}  # steps of each run that was started
+        self.places: dict[int, int] = {}  # of those under way
 
     @contextlib.contextmanager
     def over(self, runs: int) -> Iterator[None]:
@@ -66,68 +67,74 @@ class Progress:
             self.steps = self.bars.add_task("steps", total=None, note="", visible=False, timed=True)
             yield
 
-    def start(self, key: str, name: str, position: int, total: int) -> None:
-        with self.lock:
-            self.lengths[key], self.places[key] = total, position
-            if self.steps is not None:
-                expected = sum(self.lengths.values()) * self.number // len(self.lengths)  # the others are as long
-                self.bars.update(self.steps, total=expected, visible=True)
-        if position:
-            self.say(f"{name}: going on at step {position} of {total}")
+    def update(self, event: Event) -> None:
+        """Show what has happened."""
+        match event:
+            case Started(number, name, position, total):
+                with self.lock:
+                    self.lengths[number], self.places[number] = total, position
+                    if self.steps is not None:
+                        expected = (
+                            sum(self.lengths.values()) * self.number // len(self.lengths)
+                        )  # the others are as long
+                        self.bars.update(self.steps, total=expected, visible=True)
+                if position:
+                    self.say(f"{name}: going on at step {position} of {total}")
+            case Stepped(number, position):
+                if self.steps is not None and not self.bars.disable:
+                    with self.lock:
+                        self.places[number] = position
+                        self.bars.update(self.steps, completed=self.made + sum(self.places.values()))
+            case Evaluated(_, accuracy):
+                if self.steps is not None:
+                    self.bars.update(self.steps, note="accuracy so far: " + _means(accuracy))
+            case Finished(number, records, already):
+                if self._end(number):
+                    for record in records:
+                        self.say(_line(record, already))
+            case RunDiverged(number, title, why):
+                if self._end(number):
+                    self.say(f"{title}, {why}")
+            case Waiting(jobs):
+                if not self.waited:
+                    self.say(f"waiting for another process, which works on what is left in this folder ({jobs})")
+                self.waited = True
+            case Message(text):
+                self.say(text)
 
-    def step(self, key: str, position: int) -> None:
-        if self.steps is not None and not self.bars.disable:
-            with self.lock:
-                self.places[key] = position
-                self.bars.update(self.steps, completed=self.made + sum(self.places.values()))
-
-    def accuracy(self, by_classifier: dict[str, list[float | None]]) -> None:
-        """The running accuracy: the mean over the tasks learned so far."""
-        if self.steps is None:
-            return
-        notes = []
-        for name, values in by_classifier.items():
-            known = [v for v in values if v is not None]
-            notes.append(f"{name} {sum(known) / len(known):.1f} %")
-        self.bars.update(self.steps, note="accuracy so far: " + ", ".join(notes))
-
-    def finished(self, number: int, key: str, records: list[Record], *, already: bool = False) -> None:
-        """A run is done; `already`: before this command."""
-        if not self._end(number, key):
-            return
-        for r in records:
-            took = f"{sum(r['seconds'].values()):.1f} s"
-            if already:
-                version = r["versions"]["mnemon"]
-                took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
-            forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
-            self.say(f"{self.named(r)}, seed {r['seed']}: accuracy {r['average_accuracy']:.2f}{forgetting} ({took})")
-
-    def diverged(self, number: int, key: str, name: str, why: str) -> None:
-        if self._end(number, key):
-            self.say(name + why)
-
-    def _end(self, number: int, key: str) -> bool:
+    def _end(self, number: int) -> bool:
         """Count a run that ended, once; False if that was done already."""
         with self.lock:
             if number in self.ended:
                 return False
             self.ended.add(number)
-            self.places.pop(key, None)
-            if key not in self.lengths:
+            self.places.pop(number, None)
+            if number not in self.lengths:
                 self.number -= 1  # found, not made
-            self.made += self.lengths.get(key, 0)
+            self.made += self.lengths.get(number, 0)
             if self.runs is not None:
                 self.bars.advance(self.runs)
         return True
 
-    def named(self, r: Record) -> str:
-        return f"{r['method']} + {r['classifier']} on {r['stream']}"
-
-    def wait(self, runs: int) -> None:
-        if not self.waited:
-            self.say(f"waiting for another process, which works on what is left in this folder ({runs})")
-        self.waited = True
-
     def say(self, line: str) -> None:
         self.console.print(line, markup=False)
+
+
+def _means(accuracy: dict[str, list[float | None]]) -> str:
+    """For each classifier the mean over the tasks learned so far."""
+    notes = []
+    for name, values in accuracy.items():
+        known = [v for v in values if v is not None]
+        notes.append(f"{name} {sum(known) / len(known):.1f} %")
+    return ", ".join(notes)
+
+
+def _line(r: Record, already: bool) -> str:
+    """What came out of a run."""
+    took = f"{sum(r['seconds'].values()):.1f} s"
+    if already:
+        version = r["versions"]["mnemon"]
+        took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
+    forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
+    name = f"{r['method']} + {r['classifier']} on {r['stream']}"
+    return f"{name}, seed {r['seed']}: accuracy {r['average_accuracy']:.2f}{forgetting} ({took})"

@@ -2,7 +2,7 @@
 
 OUT/records.jsonl            one line for each finished run and classifier
 OUT/details/RUN.json         average scores and confusion matrices, for the report
-OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record is written, but for an empty RUN….lock
+OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record is written
 """
 
 from __future__ import annotations
@@ -11,24 +11,30 @@ import operator
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from numpy.typing import ArrayLike
 
 from mnemon import streams
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import records
-from mnemon.experiments.crew import Crew
-from mnemon.experiments.lane import make_records, threads, write
+from mnemon.experiments.active import clear_finished
+from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
+from mnemon.experiments.executor import executor_for, threads
+from mnemon.experiments.job import Job, resolve_all
+from mnemon.experiments.pools import choose_pool
+from mnemon.experiments.pools.pool import Assignment, Pool
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.recording import Recorded, make_records, write
 from mnemon.experiments.records import Record
-from mnemon.experiments.run import Run, array_task, dataset_checksum
+from mnemon.experiments.run import Run
+from mnemon.experiments.scenario import array_scenario, make_scenario
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.work import Work, make_task
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
 from mnemon.learning.method import Method
@@ -37,7 +43,7 @@ from mnemon.learning.methods import methods
 from mnemon.runtime.device import Engine, choose_device
 from mnemon.runtime.signals import watched
 
-AT_ONCE = 32  # runs under way on a GPU
+AT_ONCE = 32  # runs on a GPU
 
 
 def run(
@@ -82,18 +88,18 @@ def run(
                 "split and order are for named streams; a stream object has its order, and x_test tests it."
             )
         choice = choose(kind, loss, classifiers, options)
-        task = array_task(stream, data, seed, epochs=choice.method.epochs, device=where)
-        spec = Spec(name, task.name, seed, loss, classifiers, split, order, options, backbone=named)
+        scenario = array_scenario(stream, data, seed, epochs=choice.method.epochs, device=where)
+        spec = Spec(name, scenario.name, seed, loss, classifiers, split, order, options, backbone=named)
     else:
         if data is not None:
             raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
         spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named)
         choice = spec.choice(kind)
-        task = make_task(spec, choice, where)
+        scenario = make_scenario(spec, choice, where)
     if backbone is not None:
-        task = replace(task, backbone=backbone)
+        scenario = replace(scenario, backbone=backbone)
     engine, folder = Engine(where), None if out is None else Path(out)
-    key = spec.key(choice, task.name, task.data["checksum"], engine.identity())
+    key = spec.key(choice, scenario.name, scenario.data["checksum"], engine.identity())
     given = {"method": methods().get(name) is not kind, "stream": data is not None, "network": backbone is not named}
     own = [what for what, is_own in given.items() if is_own]
     if folder is not None:
@@ -104,15 +110,16 @@ def run(
         for record in records.read(folder):
             if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
                 return record
-    going = Run(choice, task, seed=seed, device=where)
-    with threads(going):
-        while not going.finished:
-            going.advance()
-        made = make_records(going, spec, engine, key)
+    made_run = Run(choice, scenario, seed=seed, device=where)
+    executor = executor_for(made_run)
+    with threads(made_run):
+        while not made_run.finished:
+            executor.advance()
+        made = make_records(made_run, spec, engine, key)
     if own:
         made = [record | {"own": own} for record in made]
     if folder is not None:
-        write(folder, going, made)
+        write(folder, made_run, made)
     return made[0]
 
 
@@ -136,7 +143,7 @@ def run_all(
     *,
     device: str = "auto",
     jobs: int | None = None,
-    processes: int | None = None,
+    pool: str | Pool | None = None,
     precision: str = "tf32",
     deterministic: bool = False,
     checkpoint_every: float = 30.0,
@@ -144,9 +151,10 @@ def run_all(
 ) -> list[Record]:
     """Run all specs in the folder `out` and return their records, those finished earlier included, in that order.
 
-    `jobs` runs are made side by side: on a GPU in this process (AT_ONCE if left out), on a CPU in as many processes (one for
-    each of torch's threads). Deterministic runs end with the same bits however many there are. A spec another process is
-    working on is left to it, and waited for at the end. SIGINT and SIGTERM save and raise `Stopped`.
+    `jobs` runs are made at once: on a GPU in this process (AT_ONCE if left out), on a CPU in as many processes (one for each
+    of torch's threads); `pool` names another place, or is one (`experiments/pools`). Deterministic runs end with the same
+    bits however many there are. A run that another command is making in this folder is left to it, and waited for at the end.
+    SIGINT and SIGTERM save and raise `Stopped`.
     """
     engine = Engine(choose_device(device), precision, deterministic)
     engine.check()
@@ -154,35 +162,45 @@ def run_all(
         raise MnemonError(f"checkpoint_every is a number of seconds, 0 or more, not {checkpoint_every}.")
     if jobs is not None and jobs < 1:
         raise MnemonError(f"jobs is a number of runs, 1 or more, not {jobs}.")
-    for spec in specs:
-        spec.choice()  # mistakes are found before anything is written
-    for spec in specs:
-        dataset_checksum(spec.stream, engine.device)  # fetched now, while Ctrl-C still stops at once
+    place = choose_pool(pool, engine)
+    todo = resolve_all(specs, engine)  # mistakes are found before anything is written, and Ctrl-C still stops at once
     show = progress or Progress(quiet=True)
     _make_folder(out)
-    cpu = engine.device.type == "cpu"
     cores = torch.get_num_threads()
+    results: dict[int, list[Record]] = {}
+    diverged: dict[int, str] = {}
+
+    def collect(event: Event) -> None:
+        if isinstance(event, Finished):
+            results.setdefault(event.number, event.records)
+        elif isinstance(event, RunDiverged):
+            diverged.setdefault(event.number, event.why)
+        show.update(event)
+
     with watched() as stop, engine.in_use(), show.over(len(specs)):
-        work = Work(specs, out, engine, checkpoint_every, show)
-        left = work.take_finished()
-        planned = max(1, min(len(specs), jobs or (cores if cpu else AT_ONCE)))
-        # Threads by what was asked for, not by what is left: a run that goes on must go on with as many.
-        share = 1 if deterministic else max(1, cores // (processes or planned))
-        jobs = max(1, min(left, planned))
-        work.processes = processes = processes or (jobs if cpu else 1)
-        try:
-            if cpu:
-                torch.set_num_threads(share)
-            with Crew(processes - 1, work, share):
-                work.run(-(-jobs // processes), stop)
-        finally:
-            torch.set_num_threads(cores)
-    if work.diverged:
+        left = tuple(_unfinished(todo, out, collect))
+        if left:
+            limit = min(len(specs), jobs or (cores if engine.device.type == "cpu" else AT_ONCE))
+            place.run(Assignment(left, out, engine, checkpoint_every, limit, cores), collect, stop)
+    if diverged:
         raise Diverged(
-            f"{len(work.diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with "
-            f"{work.diverged[min(work.diverged)]}"
+            f"{len(diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with "
+            f"{diverged[min(diverged)]}"
         )
-    return [record for i in range(len(specs)) for record in work.results[i]]
+    if lost := [job.key for job in todo if job.number not in results]:
+        raise MnemonError(f"{len(lost)} of {len(specs)} runs were not made, the first is {lost[0]}; start again.")
+    return [record for job in todo for record in results[job.number]]
+
+
+def _unfinished(jobs: Sequence[Job], out: Path, emit: Emit) -> Iterator[Job]:
+    """The jobs without records. Of the others, what a process that was killed after it wrote them may have left is removed."""
+    recorded = Recorded(out)
+    for job in jobs:
+        if found := recorded.of(job):
+            clear_finished(job, out)
+            emit(Finished(job.number, found, already=True))
+        else:
+            yield job
 
 
 def _make_folder(out: Path) -> None:
@@ -190,7 +208,8 @@ def _make_folder(out: Path) -> None:
         for folder in (out, out / "checkpoints", out / "details"):
             folder.mkdir(parents=True, exist_ok=True)
         probe = out / "checkpoints" / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with FileLock(probe):  # some network file systems have no locks
+            pass
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise MnemonError(f"the output folder {out} cannot be written ({error.strerror}).") from None

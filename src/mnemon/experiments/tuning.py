@@ -30,8 +30,8 @@ from mnemon.experiments.progress import Progress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.recipes.grids import Grid
 from mnemon.experiments.records import Record
-from mnemon.experiments.run import dataset_checksum
 from mnemon.experiments.runner import run_all
+from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
 from mnemon.learning import options

@@ -38,8 +38,8 @@ class Graph(NamedTuple):
     losses: Tensor  # [steps, R], written
 
 
-class Captured:
-    """R learners in step with each other. Each has a `Seat`; when all have said which batches come next, these are learned."""
+class GraphExecutor:
+    """Advances R learners together. Each has a `Member`; once all have submitted their next batches, these are learned."""
 
     def __init__(self, learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> None:
         self.learners, self.x, self.y = list(learners), x, torch.stack(list(y))
@@ -53,14 +53,14 @@ class Captured:
         self.graphs: dict[tuple[int, int], Graph] = {}  # by phase and batch size
         self.warm: dict[tuple[int, int], int] = {}  # steps made without a graph
         self.capacity = self.learners[0].net.capacity
-        self.seats = [Seat(self) for _ in learners]
-        self.here = set(self.seats)
-        self.given: dict[Seat, NDArray[np.int64]] = {}  # the next batches, until all have said theirs
-        self.coming: Iterator[None] = iter(())
+        self.members = [Member(self) for _ in learners]
+        self.present = set(self.members)
+        self.submitted: dict[Member, NDArray[np.int64]] = {}  # the next batches, until all have submitted theirs
+        self.pending: Iterator[None] = iter(())
         self.began = time.monotonic()  # the last steps, for all of them
 
-    def start_if_all_are_here(self) -> None:
-        if not self.given or self.given.keys() != self.here:
+    def start_if_all_present(self) -> None:
+        if not self.submitted or self.submitted.keys() != self.present:
             return
         if self.learners[0].net.capacity != self.capacity:  # other tensors than those that were captured
             if self.stack is not None:
@@ -70,17 +70,17 @@ class Captured:
         for learner in self.learners:
             learner.net.train()
         self.began = time.monotonic()
-        any_ = next(iter(self.given.values()))  # whoever has left goes along, and nobody looks at it
-        self.coming = self._learn(np.stack([self.given.get(seat, any_) for seat in self.seats]))
-        self.given.clear()
+        any_ = next(iter(self.submitted.values()))  # for the rows of members that have left, which are not read
+        self.pending = self._learn(np.stack([self.submitted.get(member, any_) for member in self.members]))
+        self.submitted.clear()
 
     def release(self) -> None:
-        """Nobody is here any more: let go of the tensors, which would otherwise wait for Python to find the circle of
-        references."""
-        self.coming, self.stack = iter(()), None
+        """Drop the tensors, when the last member has left; the garbage collector would find the cycle of references
+        much later."""
+        self.pending, self.stack = iter(()), None
         self.graphs.clear()
         self.learners.clear()
-        self.seats.clear()
+        self.members.clear()
 
     def push(self) -> bool:
         """Put some more steps on the stream; False when there are none left.
@@ -89,7 +89,7 @@ class Captured:
         others waiting.
         """
         with self.aside():
-            return next(self.coming, self) is None
+            return next(self.pending, self) is None
 
     def aside(self) -> contextlib.AbstractContextManager[object]:
         """Within, work goes to this stream."""
@@ -189,50 +189,50 @@ class Captured:
         return made
 
 
-class Seat:
-    """A learner's place: it learns as `Learner.learn` does, without waiting: `begin`, then `push` until it says no more, and
-    `wait` for the end."""
+class Member:
+    """One learner of a GraphExecutor. It learns as `Learner.learn` does, but asynchronously: `begin`, `push` until that is
+    False, `wait`."""
 
-    def __init__(self, captured: Captured) -> None:
-        self.captured = captured
+    def __init__(self, executor: GraphExecutor) -> None:
+        self.executor = executor
 
     def begin(self, rows: NDArray[np.int64]) -> None:
-        """The batches rows [S, b] are next; as many as for the others."""
-        self.captured.given[self] = rows
-        self.captured.start_if_all_are_here()
+        """Submit the batches rows [S, b]; as many as the other members do."""
+        self.executor.submitted[self] = rows
+        self.executor.start_if_all_present()
 
     def push(self) -> bool:
         """Put some more steps on the stream; False when all are there."""
-        return self in self.captured.given or self.captured.push()
+        return self in self.executor.submitted or self.executor.push()
 
     def busy(self) -> bool:
         """Whether the device still works on what was put on the stream."""
-        return self.captured.stream is not None and not self.captured.stream.query()
+        return self.executor.stream is not None and not self.executor.stream.query()
 
     def aside(self) -> contextlib.AbstractContextManager[object]:
         """Within, other work goes to the learner's stream, behind its steps."""
-        return self.captured.aside()
+        return self.executor.aside()
 
     def withdraw(self) -> bool:
-        """Take `begin` back, if nothing was learned of it, for want of the others."""
-        return self.captured.given.pop(self, None) is not None
+        """Take `begin` back, if the others have not submitted theirs and nothing was learned yet. True if so."""
+        return self.executor.submitted.pop(self, None) is not None
 
     def wait(self) -> None:
         """Until all steps are made."""
-        assert self not in self.captured.given, "the others have not begun"
-        while self.captured.push():
+        assert self not in self.executor.submitted, "the others have not begun"
+        while self.executor.push():
             pass
-        if self.captured.stream is not None:
-            self.captured.stream.synchronize()
+        if self.executor.stream is not None:
+            self.executor.stream.synchronize()
 
     def leave(self) -> None:
-        """The others need not wait for this one any more. The last one out gives the device's memory back."""
+        """Let the others advance without this one. The last one to leave frees the device's memory."""
         self.withdraw()
-        self.captured.here.discard(self)
-        if self.captured.here:
-            self.captured.start_if_all_are_here()
+        self.executor.present.discard(self)
+        if self.executor.present:
+            self.executor.start_if_all_present()
         else:
-            self.captured.release()
+            self.executor.release()
 
 
 def _stack(learners: list[Learner]) -> Stack:
@@ -241,6 +241,6 @@ def _stack(learners: list[Learner]) -> Stack:
     return Stack(learners)
 
 
-def seats(learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> list[Seat]:
-    """A seat for each; those of several learners are together."""
-    return Captured(learners, x, y).seats
+def members(learners: Sequence[Learner], x: Tensor, y: Sequence[Tensor]) -> list[Member]:
+    """The members of one executor, one for each learner."""
+    return GraphExecutor(learners, x, y).members

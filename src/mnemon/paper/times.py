@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 import mnemon
 from mnemon import streams
-from mnemon.experiments.lane import threads
-from mnemon.experiments.run import Run, Task, array_task
+from mnemon.experiments.executor import AsyncExecutor, Executor, executor_for, threads
+from mnemon.experiments.run import Run
+from mnemon.experiments.scenario import Scenario, array_scenario
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
@@ -57,9 +58,10 @@ def measure(method: str, setting: Setting, device: torch.device) -> Line:
     task = _task(setting, choice.method.batch_size, device)
     run = Run(choice, task, seed=0, device=device)
     filling = setting.memory // choice.method.batch_size + 20
+    executor = executor_for(run)
     with threads(run):
-        _learn(run, run.batches[:filling], device)
-        seconds = _learn(run, run.batches[filling : filling + setting.steps], device)
+        _learn(executor, run.batches[:filling], device)
+        seconds = _learn(executor, run.batches[filling : filling + setting.steps], device)
         tests = {c.name: min(_test(run, c, device) for _ in range(PASSES)) for c in choice.classifiers}
         used = torch.get_num_threads()
     return {
@@ -82,7 +84,7 @@ def measure(method: str, setting: Setting, device: torch.device) -> Line:
     }
 
 
-def _task(setting: Setting, batch: int, device: torch.device) -> Task:
+def _task(setting: Setting, batch: int, device: torch.device) -> Scenario:
     """Random images in the order of a Split stream, tested once, after the last step."""
     rng = np.random.default_rng(0)
     wanted = (setting.memory // batch + 20 + setting.steps) * batch
@@ -91,20 +93,20 @@ def _task(setting: Setting, batch: int, device: torch.device) -> Task:
     x = rng.integers(0, 256, (n, *setting.shape), dtype=np.uint8)
     x_test = rng.integers(0, 256, (setting.tested, *setting.shape), dtype=np.uint8)
     made = streams.split(y, tasks=setting.tasks, seed=0)
-    task = array_task(made, (x, y, x_test, y_test), 0, epochs=0, device=device)
+    scenario = array_scenario(made, (x, y, x_test, y_test), 0, epochs=0, device=device)
     whole = tuple(label for labels in made.tasks for label in labels)
     stream = streams.Stream(made.kind, made.indices, (len(made.indices),), (whole,))
-    return replace(task, stream=stream, tested=(whole,))
+    return replace(scenario, stream=stream, tested=(whole,))
 
 
-def _learn(run: Run, rows: NDArray[np.int64], device: torch.device) -> float:
+def _learn(executor: Executor, rows: NDArray[np.int64], device: torch.device) -> float:
     """Seconds for these batches."""
-    start = time.perf_counter()
-    if run.captured is not None:
-        run.captured.begin(rows)
-        run.captured.wait()
+    run, start = executor.run, time.perf_counter()
+    if isinstance(executor, AsyncExecutor):
+        executor.member.begin(rows)
+        executor.member.wait()
     else:
-        run.learner.learn(run.task.x, run.y, rows)
+        run.learner.learn(run.scenario.x, run.y, rows)
     _wait(device)
     return time.perf_counter() - start
 
@@ -113,7 +115,7 @@ def _test(run: Run, classifier: Classifier, device: torch.device) -> float:
     """Seconds for a pass over the test images, class means included."""
     _wait(device)
     start = time.perf_counter()
-    run.learner.scores(run.task.x_test, [classifier])[0].argmax(1)
+    run.learner.scores(run.scenario.x_test, [classifier])[0].argmax(1)
     _wait(device)
     return time.perf_counter() - start
 

@@ -41,15 +41,15 @@ class Stack:
             self.tensors[f"net.{name}"].requires_grad_()
         for what, holders in hold.items():
             self.tensors |= {f"{what}.{name}": values for name, values in _different(holders, learners[0]).items()}
-        self.shadow = Shadow(learners[0])
+        self.learner = StackedLearner(learners[0])
 
     def step(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
         """One batch of each: x [R, b, …], y [R, b], draws [R, …] each. Returns the losses [R]."""
-        losses: Tensor = torch.vmap(self.shadow.step_with)(self.tensors, x, y, draws)
+        losses: Tensor = torch.vmap(self.learner.step_with)(self.tensors, x, y, draws)
         return losses
 
 
-class Shadow(Learner):
+class StackedLearner(Learner):
     """A learner without tensors of its own: within `vmap` it takes the step of all learners of a stack at once."""
 
     def __init__(self, learner: Learner) -> None:
@@ -149,8 +149,8 @@ class _Step(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, shadow: Shadow, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
-        return shadow.step(x, y, draws)
+    def forward(self, learner: StackedLearner, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
+        return learner.step(x, y, draws)
 
 
 def _changing(learner: Learner) -> Tensors:

@@ -1,4 +1,4 @@
-"""A crew that cannot be started as a whole."""
+"""Worker processes, not all of which can be started."""
 
 import errno
 import os
@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from mnemon import MnemonError
-from mnemon.experiments.crew import Crew
-from mnemon.experiments.progress import Progress
-from mnemon.experiments.work import Work
+from mnemon.experiments.pools.pool import Assignment
+from mnemon.experiments.pools.worker_processes import Workers
 from mnemon.runtime.device import Engine
 
 
@@ -23,8 +22,8 @@ from mnemon.runtime.device import Engine
     ],
 )
 def test_those_that_were_started_are_ended(tmp_path, monkeypatch, place, name, error):
-    work = Work([], tmp_path, Engine(torch.device("cpu")), 0, Progress(quiet=True))
-    crew, original, calls = Crew(3, work, 1), getattr(place, name), []
+    work = Assignment((), tmp_path, Engine(torch.device("cpu")), 0, 1, 1)
+    workers, original, calls = Workers(3, work, lambda event: None), getattr(place, name), []
 
     def third_fails(*given, **more):
         calls.append(name)
@@ -34,7 +33,7 @@ def test_those_that_were_started_are_ended(tmp_path, monkeypatch, place, name, e
 
     monkeypatch.setattr(place, name, third_fails)
     with pytest.raises(MnemonError, match=r"no more worker processes can be started \(.*\); ask for fewer jobs\."):
-        crew.__enter__()
-    assert len(crew.members) >= 2
-    assert all(process.returncode is not None for process, _, _ in crew.members)
-    assert not any(reader.is_alive() for _, _, reader in crew.members)
+        workers.__enter__()
+    assert len(workers.workers) >= 2
+    assert all(worker.process.returncode is not None for worker in workers.workers)
+    assert not any(worker.reader.is_alive() for worker in workers.workers)

@@ -11,7 +11,7 @@ import torch
 
 from mnemon import MnemonError
 from mnemon.experiments import records, runner
-from mnemon.experiments.lane import Lane
+from mnemon.experiments.active import ActiveRun
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.render import names
@@ -42,12 +42,12 @@ def patient(monkeypatch):
     """The first run is ours, and waits until the worker has made so many others."""
 
     def until(heard, count):
-        def go_on(self, *more, original=Lane.go_on):
-            if self.number == 0:
+        def advance(self, *more, original=ActiveRun.advance):
+            if self.job.number == 0:
                 wait_for(lambda: len(heard.lines) >= count)
             return original(self, *more)
 
-        monkeypatch.setattr(Lane, "go_on", go_on)
+        monkeypatch.setattr(ActiveRun, "advance", advance)
 
     return until
 
@@ -72,11 +72,11 @@ def test_a_run_that_goes_on_has_the_threads_it_began_with(tmp_path, monkeypatch)
     """However many runs are left of those that were asked for: another number of threads is other arithmetic."""
     used = []
 
-    def go_on(self, *more, original=Lane.go_on):
+    def advance(self, *more, original=ActiveRun.advance):
         used.append(torch.get_num_threads())
         return original(self, *more)
 
-    monkeypatch.setattr(Lane, "go_on", go_on)
+    monkeypatch.setattr(ActiveRun, "advance", advance)
     torch.set_num_threads(2)
     try:
         runner.run_all(specs(1), tmp_path)
@@ -103,7 +103,7 @@ def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
     """Its runs are made by the others, from their checkpoints."""
     heard, before, lost = Heard(), children(os.getpid()), []
 
-    def go_on(self, *more, original=Lane.go_on):
+    def advance(self, *more, original=ActiveRun.advance):
         if not lost:  # we have a run in hand, and wait with it until the worker has one too
             (worker,) = set(children(os.getpid())) - set(before)
             assert stand(worker, lambda: midway(tmp_path)), "the worker made all the runs"
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
             self.clock.every = 30  # checkpoints at every step are slow, and no longer needed
         return original(self, *more)
 
-    monkeypatch.setattr(Lane, "go_on", go_on)
+    monkeypatch.setattr(ActiveRun, "advance", advance)
     found = runner.run_all(specs(30), tmp_path, jobs=2, checkpoint_every=0, progress=heard)
     assert [r["seed"] for r in found] == list(range(30))
     (going_on,) = [line for line in heard.lines if "going on at step" in line]
@@ -124,9 +124,9 @@ def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
 
 
 def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch, patient):
-    broken = tmp_path / "broken" / "mnemon" / "experiments"
+    broken = tmp_path / "broken" / "mnemon" / "experiments" / "pools"
     broken.mkdir(parents=True)
-    for folder in (broken, broken.parent):
+    for folder in (broken, broken.parent, broken.parent.parent):
         (folder / "__init__.py").touch()
     (broken / "worker.py").write_text("raise SystemExit('no such thing')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))

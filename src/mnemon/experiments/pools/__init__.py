@@ -1,0 +1,32 @@
+"""Where jobs run, one small file each. Every Pool class in a module of this folder is found by its name: no registry."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from mnemon.errors import unknown
+from mnemon.experiments.pools.pool import Pool
+from mnemon.runtime.device import Engine
+
+
+@cache
+def pools() -> dict[str, type[Pool]]:
+    """All pools by name, in alphabetical order."""
+    found: dict[str, type[Pool]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for thing in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
+            if isinstance(thing, type) and issubclass(thing, Pool) and thing is not Pool:
+                found[thing.name] = thing
+    return dict(sorted(found.items()))
+
+
+def choose_pool(given: str | Pool | None, engine: Engine) -> Pool:
+    """The pool of a name, or a Pool as it is; None: a GPU is best used by one process, the cores of a CPU by several."""
+    if isinstance(given, Pool):
+        return given
+    name = given or ("worker-processes" if engine.device.type == "cpu" else "this-process")
+    if name not in pools():
+        raise unknown("pool", name, pools())
+    return pools()[name]()

@@ -1,0 +1,149 @@
+"""The records of a run: made when it has finished, written to the folder, found again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import mnemon
+from mnemon import files
+from mnemon.errors import MnemonError
+from mnemon.experiments import metrics, records
+from mnemon.experiments.job import Job
+from mnemon.experiments.records import Record
+from mnemon.experiments.run import Run
+from mnemon.experiments.spec import Spec
+from mnemon.learning.backbones import title
+from mnemon.runtime.device import Engine
+
+
+class Recorded:
+    """The records of a folder, by run and classifier; read again only when the file has changed."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._stamp: tuple[int, int] | None = None
+        self._by_run: dict[str, dict[str, Record]] = {}
+
+    def of(self, job: Job) -> list[Record] | None:
+        """The records of a job if all of its classifiers have one."""
+        self._refresh()
+        found = self._by_run.get(job.key, {})
+        return [found[name] for name in job.classifiers] if found.keys() >= set(job.classifiers) else None
+
+    def _refresh(self) -> None:
+        try:
+            about = os.stat(self.out / records.NAME)
+            stamp = about.st_mtime_ns, about.st_size
+        except OSError:
+            stamp = None
+        if stamp is None or stamp != self._stamp:
+            self._stamp, self._by_run = stamp, {}
+            for record in records.read(self.out):
+                self._by_run.setdefault(record["run"], {})[record["classifier"]] = record
+
+
+def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int = 1) -> list[Record]:
+    """One record for each classifier of the finished run `key`; `concurrent`: runs that were active at once."""
+    choice, scenario = run.choice, run.scenario
+    options = choice.options()
+    labels, counts = np.unique(scenario.y[scenario.stream.indices], return_counts=True)
+    shared = {
+        "loss": choice.objective.name,
+        "memory_size": run.learner.memory.size,
+        "divisor": options.get("divisor"),
+        "order": spec.order,
+        "split": spec.split,
+        "cell": spec.cell,
+    }
+    made = []
+    for classifier in choice.classifiers:
+        matrix = [row[classifier.name]["accuracy"] for row in run.rows]
+        made.append(
+            {
+                "method": spec.method,
+                "stream": scenario.name,
+                "seed": spec.seed,
+                **shared,
+                "classifier": classifier.name,
+                "average_accuracy": metrics.average_accuracy(matrix),
+                "average_forgetting": _null(metrics.average_forgetting(matrix)),
+                "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
+                "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
+                "accuracy_matrix": matrix,
+                "options": options,
+                "protocol": {
+                    "kind": scenario.stream.kind,
+                    "tasks": [list(labels) for labels in scenario.stream.tasks],
+                    "boundaries": list(scenario.stream.boundaries),
+                    "tested": [list(labels) for labels in scenario.tested],
+                    "class_counts": [
+                        [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
+                    ],
+                    "samples": len(scenario.stream.indices),
+                    "learned": run.batches.size,
+                    "batches": len(run.batches),
+                    "passes": choice.method.epochs or 1,
+                    "augmentation": choice.method.augmentation(),
+                    "memory": choice.method.memory_rule if choice.method.replays else "none",
+                    "forward": "separate" if choice.method.own_passes else choice.method.forward,
+                    "backbone": title(scenario.backbone, run.learner.net.backbone),
+                    "parameters": run.learner.parameter_count(),
+                },
+                "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
+                "backbone": spec.backbone,  # as it was asked for; None: the dataset's own
+                "device": engine.name,
+                "threads": torch.get_num_threads(),
+                "precision": engine.exact,
+                "deterministic": engine.deterministic,
+                "at_once": concurrent,
+                "versions": {
+                    "mnemon": mnemon.__version__,
+                    "python": platform.python_version(),
+                    "torch": str(torch.__version__),
+                    "numpy": np.__version__,
+                },
+                "data": scenario.data,
+                "run": key,
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+        )
+    return made
+
+
+def write(out: Path, run: Run, made: list[Record]) -> None:
+    """Write the records of a finished run, and before them its details: a record says that all is there."""
+    key = made[0]["run"]
+    try:
+        _write_details(out / "details" / f"{key}.json", run)
+        records.append(out, made)
+    except OSError as error:
+        raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
+
+
+def _write_details(path: Path, run: Run) -> None:
+    """Write what the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
+    try:
+        known = dict(files.parsed(path.read_bytes())["classifiers"])
+    except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
+        known = {}
+    new = {
+        c.name: {
+            "average_scores": [row[c.name]["scores"] for row in run.rows],
+            "confusion": run.confusion[c.name],
+        }
+        for c in run.choice.classifiers
+    }
+    details = {"labels": np.sort(run.table.labels).tolist(), "classifiers": known | new}
+    files.write(path, json.dumps(details, allow_nan=False).encode())
+
+
+def _null(value: float) -> float | None:
+    return None if math.isnan(value) else value

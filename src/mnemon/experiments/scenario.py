@@ -1,0 +1,153 @@
+"""What a run learns from and is tested on: a dataset on a device, a stream over it, the test sets."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from mnemon import data, streams
+from mnemon.data.arrays import samples
+from mnemon.data.library import edition
+from mnemon.errors import MnemonError
+from mnemon.experiments import protocol
+from mnemon.experiments.spec import Spec
+from mnemon.learning.backbones import Backbone
+from mnemon.learning.build import Choice
+from mnemon.learning.learner import Inputs
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What one run learns from: samples on the device, their order, and the sets it is tested on."""
+
+    name: str
+    stream: streams.Stream  # indices point into x
+    x: Tensor
+    y: NDArray[Any]  # labels of x
+    x_test: Tensor
+    y_test: NDArray[Any]
+    tested: tuple[tuple[Any, ...], ...]  # the labels of each evaluated task
+    inputs: Inputs
+    backbone: Backbone
+    data: dict[str, str]  # name and checksum of the dataset
+
+
+def named_scenario(
+    stream: str, seed: int, *, epochs: int, split: str = "test", order: str = "natural", device: torch.device
+) -> Scenario:
+    """The paper's protocol for a stream's name; `epochs` above 0 shuffles the same samples (i.i.d.)."""
+    name = protocol.parse(stream)
+    dataset = _resident(name.dataset, device, edition(name.dataset))
+    labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
+    pools = protocol.pools(labels, name.rules, seed)
+    made = protocol.make(name, labels[pools.train], seed, order)
+    base = streams.Stream(made.kind, pools.train[made.indices], made.boundaries, made.tasks)
+    if split == "test":
+        x_test, y_test = dataset.x_test, dataset.y_test.numpy()
+    else:
+        x_test, y_test = dataset.x_train[pools.valid], labels[pools.valid]
+    return Scenario(
+        name=str(name),
+        stream=shuffled(base, labels, epochs, seed),
+        x=dataset.x_train,
+        y=labels,
+        x_test=x_test,
+        y_test=y_test,
+        tested=base.tasks,
+        inputs=Inputs(tuple(dataset.x_train.shape[1:]), dataset.x_train.dtype, dataset.mean, dataset.std),
+        backbone=name.rules.backbone,
+        data={"name": dataset.name, "checksum": dataset.checksum},
+    )
+
+
+def make_scenario(spec: Spec, choice: Choice, device: torch.device) -> Scenario:
+    """The scenario that a spec names."""
+    scenario = named_scenario(
+        spec.stream, spec.seed, epochs=choice.method.epochs, split=spec.split, order=spec.order, device=device
+    )
+    return scenario if spec.backbone is None else replace(scenario, backbone=spec.backbone)
+
+
+def dataset_checksum(stream: str, device: torch.device) -> str:
+    """Of the dataset behind a stream's name."""
+    name = protocol.parse(stream).dataset
+    return _verified(name, device, edition(name))
+
+
+@lru_cache(maxsize=2)
+def _resident(name: str, device: torch.device, stored: object) -> data.Dataset:
+    """A dataset, moved to the device."""
+    dataset = data.load(name)
+    return replace(dataset, x_train=dataset.x_train.to(device), x_test=dataset.x_test.to(device))
+
+
+@lru_cache
+def _verified(name: str, device: torch.device, stored: object) -> str:
+    """Read and verified once for all runs of a process, until another dataset is stored under the name."""
+    return _resident(name, device, stored).checksum
+
+
+def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int) -> streams.Stream:
+    """The same samples i.i.d., for the methods that want that; other methods get the stream as it is."""
+    if epochs == 0:
+        return base
+    made = streams.iid(labels[base.indices], epochs=epochs, seed=seed)
+    return streams.Stream(made.kind, base.indices[made.indices], made.boundaries, made.tasks)
+
+
+def array_scenario(
+    stream: streams.Stream, arrays: tuple[ArrayLike, ...], seed: int, *, epochs: int, device: torch.device
+) -> Scenario:
+    """A stream object over the caller's own arrays (x, y, x_test, y_test)."""
+    if len(arrays) != 4:
+        raise MnemonError("data is a tuple of four arrays: x, y, x_test, y_test.")
+    x, x_test = samples(arrays[0], "x"), samples(arrays[2], "x_test")
+    y, y_test = np.asarray(arrays[1]), np.asarray(arrays[3])
+    for images, labels, what in ((x, y, "x and y"), (x_test, y_test, "x_test and y_test")):
+        if labels.ndim != 1 or len(images) != len(labels):
+            raise MnemonError(
+                f"{what} must have one label a sample, not {len(images)} samples and labels {labels.shape}."
+            )
+    if x.shape[1:] != x_test.shape[1:] or x.dtype != x_test.dtype:
+        raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
+    if len(stream.indices) and int(stream.indices.max()) >= len(x):
+        raise MnemonError(f"the stream points to sample {int(stream.indices.max())}, but x has only {len(x)}.")
+    for number, classes in enumerate(stream.tasks, 1):
+        for label in classes:
+            if not (y_test == label).any():
+                raise MnemonError(f"class {label!r} of task {number} is empty: x_test has no sample of it.")
+    pixels = (
+        Inputs(tuple(x.shape[1:]), x.dtype) if x.dtype == torch.uint8 else Inputs(tuple(x.shape[1:]), x.dtype, 0, 1)
+    )
+    return Scenario(
+        name=stream.kind,
+        stream=shuffled(stream, y, epochs, seed),
+        x=x.to(device),
+        y=y,
+        x_test=x_test.to(device),
+        y_test=y_test,
+        tested=stream.tasks,
+        inputs=pixels,
+        backbone="auto",
+        data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test), "stream": _checksum(stream.indices)},
+    )
+
+
+def _checksum(*arrays: Tensor | NDArray[Any]) -> str:
+    """SHA-256 of the caller's arrays, so that a record says what it was made from."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        a = array.numpy() if isinstance(array, Tensor) else array.astype(str)  # labels may be of any type
+        digest.update(f"{a.dtype.str} {a.shape}\n".encode() + a.tobytes())
+    return digest.hexdigest()
+
+
+def _what(x: Tensor) -> str:
+    return f"samples of shape {tuple(x.shape[1:])} and type {str(x.dtype).removeprefix('torch.')}"
