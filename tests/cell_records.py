@@ -10,7 +10,7 @@ import pytest
 
 from mnemon.experiments import protocol, records
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, evidence, numbers
+from mnemon.paper import cells, numbers, results
 from mnemon.paper.cells import Library
 from mnemon.render import names
 
@@ -78,4 +78,4 @@ def put(folder, found):
 
 
 def source(found, out=Path("nowhere"), lines=()):
-    return evidence.Source(out, Library(found), Library([]), lines)
+    return results.Source(out, Library(found), Library([]), lines)

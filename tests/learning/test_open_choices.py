@@ -16,7 +16,7 @@ from mnemon.experiments.found import Found
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import methods
-from mnemon.paper import documents, evidence, reproduce, sensitivity
+from mnemon.paper import documents, reproduce, results, sensitivity
 from mnemon.paper.sensitivity import STUDIES
 from mnemon.render import names
 from mnemon.streams import smooth
@@ -124,7 +124,7 @@ def test_the_page_names_and_draws_the_spread():
 
 def test_the_page_has_the_tables_of_the_records():
     page = ROOT / "docs" / "ambiguities.md"
-    tables = reproduce.writer(page, evidence.source(ROOT / "results"))
+    tables = reproduce.writer(page, results.source(ROOT / "results"))
     assert documents.names(page) == ["sensitivity"]
     assert documents.filled(page.read_text(), tables) == page.read_text(), "run: make results"
 

@@ -15,7 +15,7 @@ from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
 from mnemon.metrics import confidence_interval
-from mnemon.paper import cells, claims, evidence, figures, ranking, reproduce, spent, times
+from mnemon.paper import cells, claims, device_time, figures, ranking, reproduce, results, times
 from mnemon.paper.cells import Cell
 from mnemon.render import markup, names, svg
 from mnemon.render.tables import Bold
@@ -240,7 +240,7 @@ def test_device_time_divides_only_what_says_how_many_shared_it():
     found = [made(cell, seed, at_once=30, seconds=took, **gpu) for seed in range(3)]
     found += [made(cell, 3, seconds=took, **gpu), made(cell, 4, at_once=1, seconds=took, **gpu)]
     found += [made(Cell(1, row("MIR"), "split-mnist"), 0, at_once=2, seconds=took)]
-    said = spent.sentence(source(found))
+    said = device_time.sentence(source(found))
     assert "6 of them are there." in said
     assert "**a GPU**: 3 runs that shared the device took 1.0 minutes of it" in said
     assert "2 runs that name none beside them took 20.0 minutes by their own clocks" in said
@@ -249,7 +249,7 @@ def test_device_time_divides_only_what_says_how_many_shared_it():
 
 def test_device_time_counts_a_training_once_and_leaves_mini_imagenet_out():
     er = [made(Cell(1, row(name), "split-mnist"), seed) for name in ("ER", "ER + NCM") for seed in range(15)]
-    wanted, there = spent.runs(source([*er, made(Cell(1, row("ER"), "split-mini_imagenet-10"))]))
+    wanted, there = device_time.runs(source([*er, made(Cell(1, row("ER"), "split-mini_imagenet-10"))]))
     assert len(there) == 15
     split = (len(cells.rows(1)) - 1) * 4 - 2  # ER and ER + NCM are one training; i.i.d. runs know no tasks
     assert wanted == 15 * (split + (len(cells.rows(4)) - 1) * 2)
@@ -260,7 +260,7 @@ def test_device_time_counts_a_training_once_and_leaves_mini_imagenet_out():
 
 def test_the_advice_of_the_page_is_what_the_records_say():
     """When this fails, the records changed: read docs/choosing.md again and say what they say now."""
-    known = evidence.source(committed())
+    known = results.source(committed())
     mean = lambda name, stream: ranking.found(known, row(name), stream).mean  # noqa: E731
     here = ranking.streams(known)
     best = {

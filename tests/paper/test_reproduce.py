@@ -26,18 +26,18 @@ from mnemon.paper import (
     cells,
     claims,
     documents,
-    evidence,
     figures,
     measured,
     numbers,
     reproduce,
+    results,
     tables,
     times,
 )
 from mnemon.paper.cells import Cell, Library
 from mnemon.render import markup
 from mnemon.render.tables import Bold
-from mnemon.report.against import against
+from mnemon.report.paper_comparison import against
 
 ROOT = Path(__file__).parents[2]
 
@@ -287,14 +287,14 @@ def test_a_difference_within_its_interval_is_undecided():
 
 def test_claims_about_memory_and_learning_rates_come_from_validation_runs():
     def at(spec, classifier, value):
-        cell = Cell(1, evidence.row(spec.method), spec.stream)
+        cell = Cell(1, results.row(spec.method), spec.stream)
         options = spec.choice().options()
         return made(cell, spec.seed, value, split="valid", classifier=classifier, options=options)
 
     found = []
-    for seed in evidence.SIZE_SEEDS:
+    for seed in results.SIZE_SEEDS:
         for size, gain in ((500, 1), (1000, 3), (2000, 4)):
-            er, hybrid = (evidence.size_spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
+            er, hybrid = (results.size_spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
             found += [at(er, "softmax", 10.0 + seed / 100), at(hybrid, "ncm", 10.0 + seed / 100 + gain)]
         for rate, level in ((0.05, 40), (0.2, 30 + 3 * (seed % 3))):
             spec = Cell(1, row("ER"), "split-cifar10").spec(seed)
@@ -349,15 +349,15 @@ def test_what_was_timed_on_another_device_is_not_timed_again(tmp_path):
 
 def everything(folder):
     """A folder from which every figure can be drawn."""
-    stream = evidence.BIAS_STREAM
+    stream = results.BIAS_STREAM
     found = [r for name in ("ER", "ER + NCM", "hybrid (the paper's own)") for r in fifteen(Cell(1, row(name), stream))]
     found += [
-        made(Cell(1, evidence.row(m), s), seed, 30.0, split="valid", options=spec.choice().options())
-        for s in evidence.SIZE_STREAMS[:1]
+        made(Cell(1, results.row(m), s), seed, 30.0, split="valid", options=spec.choice().options())
+        for s in results.SIZE_STREAMS[:1]
         for m in ("er", "hybrid")
-        for size in evidence.SIZES
-        for seed in evidence.SIZE_SEEDS[:2]
-        if (spec := evidence.size_spec(m, s, size, seed))
+        for size in results.SIZES
+        for seed in results.SIZE_SEEDS[:2]
+        if (spec := results.size_spec(m, s, size, seed))
     ]
     put(folder, found)
     scores = [[float(j == k) * 4 - j if j <= k else None for j in range(5)] for k in range(5)]
@@ -384,7 +384,7 @@ def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
         drawn = (tmp_path / f"a/figures/{name}.svg").read_text()
         assert "<path" in drawn
         assert "accuracy" in drawn or "logit" in drawn or "probability" in drawn or "training" in drawn
-        other = figures.draw(name, evidence.source(tmp_path / "a"))[1]
+        other = figures.draw(name, results.source(tmp_path / "a"))[1]
         assert other.read_text() == drawn
 
 
@@ -412,7 +412,7 @@ def test_runs_whose_scores_are_gone_are_made_again_elsewhere(tmp_path):
     everything(tmp_path)
     (plan,) = reproduce.Work(["fig1"], tmp_path, seeds=range(4)).plans()
     assert (plan.runs, [spec.seed for spec in plan.again]) == ([], [2, 3])
-    again = made(Cell(1, row("ER"), evidence.BIAS_STREAM), 2)
+    again = made(Cell(1, row("ER"), results.BIAS_STREAM), 2)
     put(tmp_path / "fig1", [again])
     (tmp_path / "fig1/details").mkdir()
     scores = {"softmax": {"average_scores": [[1.0, None], [0.0, 2.0]]}}
@@ -592,8 +592,8 @@ def test_the_report_shows_what_is_behind_each_cell():
 
 def test_committed_tables_and_documents_say_what_the_records_say():
     """When this fails: `make results`."""
-    results = committed()
-    found = evidence.source(results)
+    folder = committed()
+    found = results.source(folder)
     written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
     for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
         text = path.read_text(encoding="utf-8")
@@ -601,8 +601,8 @@ def test_committed_tables_and_documents_say_what_the_records_say():
         assert documents.filled(text, reproduce.writer(path, found)) == text, path
     for name in (*reproduce.TABLES, "claims", "ranking"):
         table = reproduce.block(name, found)
-        assert (results / f"tables/{name}.md").read_text(encoding="utf-8").endswith(markup.markdown(table)), name
-        assert (results / f"tables/{name}.tex").read_text(encoding="utf-8") == markup.latex(
+        assert (folder / f"tables/{name}.md").read_text(encoding="utf-8").endswith(markup.markdown(table)), name
+        assert (folder / f"tables/{name}.tex").read_text(encoding="utf-8") == markup.latex(
             table, reproduce.command(table)
         ), name
 

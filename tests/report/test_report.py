@@ -22,10 +22,10 @@ from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
 from mnemon.metrics import confidence_interval
 from mnemon.render import names
-from mnemon.report import facts, groups
+from mnemon.report import groups, protocol_summary
 from mnemon.report.commands import commands
-from mnemon.report.exhibits import drawn_groups
-from mnemon.report.finding import headline
+from mnemon.report.figures import drawn_groups
+from mnemon.report.headline import headline
 from mnemon.report.page import _front
 from mnemon.report.pairs import difference
 
@@ -526,7 +526,7 @@ def test_a_command_names_what_it_does_not_take_by_itself(copied):
 def test_protocol(tmp_path):
     put(tmp_path, demo())
     (section,) = groups.read(tmp_path)
-    terms = dict(facts.protocol(section))
+    terms = dict(protocol_summary.protocol(section))
     assert terms["Dataset"] == "digits, sha256 abababababab"
     assert terms["Stream"] == "5 tasks of 2 classes: 0 1 · 2 3 · 4 5 · 6 7 · 8 9"
     assert terms["Samples"] == "1,250 in the stream, 25 of each class"

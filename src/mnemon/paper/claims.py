@@ -14,9 +14,9 @@ import numpy as np
 from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.summary import interval
-from mnemon.paper import cells, evidence, times
+from mnemon.paper import cells, results, times
 from mnemon.paper.cells import Cell, Row, Sample
-from mnemon.paper.evidence import Absent, Source, row
+from mnemon.paper.results import Absent, Source, row
 from mnemon.paper.tables import NOT_RUN
 from mnemon.render import names
 from mnemon.render.tables import Column, Part, Table
@@ -103,7 +103,7 @@ def every(cases: Sequence[bool | None]) -> bool | None:
 
 
 def new_logits_dominate(source: Source) -> Finding:
-    lines, runs = evidence.bias(source)
+    lines, runs = results.bias(source)
     later = range(1, len(lines))
     first = sum(int(np.argmax(lines[k, : k + 1])) == k for k in later)
     above = np.mean([lines[k, k] - np.mean(lines[k, :k]) for k in later])
@@ -364,8 +364,8 @@ OF_SIZES = "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)"
 
 def better_at_every_size(source: Source) -> Finding:
     said, better = [], []
-    for stream in evidence.SIZE_STREAMS:
-        gains = {size: _gain(source, stream, size) for size in evidence.SIZES}
+    for stream in results.SIZE_STREAMS:
+        gains = {size: _gain(source, stream, size) for size in results.SIZES}
         by = {size: _judged(gain, stream) for size, gain in gains.items() if len(gain) >= LEAST}
         if by:
             better += [each.above for each in by.values()]
@@ -386,7 +386,7 @@ def small_gain_at_500(source: Source) -> Finding:
 
 def _gain(source: Source, stream: str, size: int) -> dict[int, float]:
     """Hybrid less ER at a size of the memory, by seed."""
-    hybrid, er = (evidence.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
+    hybrid, er = (results.size_accuracies(source, method, stream, size) for method in ("hybrid", "er"))
     return _less(hybrid, er)
 
 

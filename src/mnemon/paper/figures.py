@@ -18,7 +18,7 @@ from mnemon.experiments.metrics import confidence_interval, forgotten
 from mnemon.experiments.records import Record
 from mnemon.paper import cells, ranking, times
 from mnemon.paper.cells import Cell, Row
-from mnemon.paper.evidence import (
+from mnemon.paper.results import (
     BIAS_STREAM,
     SIZE_STREAMS,
     SIZES,

@@ -14,7 +14,7 @@ from mnemon.learning.build import choose
 from mnemon.paper import cells, times
 from mnemon.paper.cells import Cell, Row, Sample
 from mnemon.paper.claims import LEAST, gap
-from mnemon.paper.evidence import Absent, Source
+from mnemon.paper.results import Absent, Source
 from mnemon.paper.tables import NOT_RUN, NOTHING, label, ours
 from mnemon.render import names
 from mnemon.render.tables import Bold, Column, Part, Table

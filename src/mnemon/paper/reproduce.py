@@ -22,19 +22,19 @@ from mnemon.learning.methods import methods as all_methods
 from mnemon.paper import (
     cells,
     claims,
+    device_time,
     documents,
-    evidence,
     figures,
     measured,
     ranking,
+    results,
     searches,
     sensitivity,
-    spent,
     tables,
     times,
 )
 from mnemon.paper.cells import Cell
-from mnemon.paper.evidence import Absent, Source
+from mnemon.paper.results import Absent, Source
 from mnemon.render import markup, names
 from mnemon.render.tables import Table
 
@@ -107,7 +107,7 @@ class Work:
 
     def source(self) -> Source:
         """The records as they are now."""
-        return evidence.source(self.out, self.seeds)
+        return results.source(self.out, self.seeds)
 
     # --- what is there, what is missing
 
@@ -128,10 +128,10 @@ class Work:
         if target == "table7":
             return Plan(target, "streams", len(tables.table(7, source.library).parts[0].rows)).all_there()
         if target == "fig1":
-            ways = [evidence.row("er", "softmax"), evidence.row("er", "ncm"), evidence.row("hybrid")]
-            plan = self._cells(target, self._only(Cell(1, way, evidence.BIAS_STREAM) for way in ways), source)
-            if self._wanted("er", evidence.BIAS_STREAM):
-                plan.again = evidence.without_scores(source)
+            ways = [results.row("er", "softmax"), results.row("er", "ncm"), results.row("hybrid")]
+            plan = self._cells(target, self._only(Cell(1, way, results.BIAS_STREAM) for way in ways), source)
+            if self._wanted("er", results.BIAS_STREAM):
+                plan.again = results.without_scores(source)
             return plan
         if target == "fig2":
             return Plan(target, "streams", 2).all_there()
@@ -154,17 +154,17 @@ class Work:
 
     def _sizes(self, target: str, source: Source) -> Plan:
         plan, missing = Plan(target, "points"), []
-        for stream in evidence.SIZE_STREAMS:
+        for stream in results.SIZE_STREAMS:
             for method in ("er", "hybrid"):
-                for size in evidence.SIZES if self._wanted(method, stream) else ():
-                    found = evidence.size_accuracies(source, method, stream, size)
+                for size in results.SIZES if self._wanted(method, stream) else ():
+                    found = results.size_accuracies(source, method, stream, size)
                     missing += [
-                        evidence.size_spec(method, stream, size, seed)
-                        for seed in evidence.SIZE_SEEDS
+                        results.size_spec(method, stream, size, seed)
+                        for seed in results.SIZE_SEEDS
                         if seed not in found
                     ]
                     plan.of += 1
-                    plan.there += len(found) == len(evidence.SIZE_SEEDS)
+                    plan.there += len(found) == len(results.SIZE_SEEDS)
         return _with_runs(plan, missing)
 
     def _studies(self, target: str, source: Source) -> Plan:
@@ -220,7 +220,7 @@ class Work:
             _tolerant(lambda: run_all(runs, self.out, device=device, progress=progress), say)
         again = [spec for plan in self.plans() for spec in plan.again]  # runs made just now have their scores
         if again:
-            _tolerant(lambda: run_all(again, self.out / evidence.AGAIN, device=device, progress=progress), say)
+            _tolerant(lambda: run_all(again, self.out / results.AGAIN, device=device, progress=progress), say)
         with Engine(where).in_use():
             for method, stream in dict.fromkeys(pair for plan in plans for pair in plan.timed):
                 setting = times.Setting(
@@ -237,7 +237,7 @@ class Work:
 
     def write(self) -> list[str]:
         """Write the tables and figures of the targets, from all seeds that are there; a line on each."""
-        source, said = evidence.source(self.out), []
+        source, said = results.source(self.out), []
         for target in self.targets:
             if target == "sensitivity":
                 said.append(self._write_studies(source))
@@ -323,7 +323,7 @@ def writer(path: Path, source: Source) -> documents.Block:
         if name == "ranking-figure":
             return documents.picture(source.out / "figures", "ranking", figures.RANKING, path.parent)
         if name == "device-time":
-            return spent.sentence(source)
+            return device_time.sentence(source)
         if name == "sensitivity":
             return sensitivity.markdown(source.library)
         if name == "searches":
@@ -343,7 +343,7 @@ def check(paths: Iterable[Path]) -> None:
 
 def fill(paths: Iterable[Path], out: Path) -> list[str]:
     """Write the marked places of documents from the records in `out`; a line on each."""
-    source, said = evidence.source(out), []
+    source, said = results.source(out), []
     for path in paths:
         changed = documents.fill(path, writer(path, source))
         said.append(f"{path}: {'written' if changed else 'up to date'}")

@@ -10,19 +10,19 @@ from pathlib import Path
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
-from mnemon.paper import evidence, numbers
+from mnemon.paper import numbers, results
 from mnemon.render import names
 from mnemon.render.palette import Style
 from mnemon.render.style import CSS
 from mnemon.render.svg import DASHES, Pen
-from mnemon.report import facts
-from mnemon.report.against import against
+from mnemon.report import protocol_summary
 from mnemon.report.commands import commands
-from mnemon.report.exhibit import Exhibit, Panel
-from mnemon.report.exhibits import exhibits
-from mnemon.report.finding import headline
+from mnemon.report.figure import Figure, Panel
+from mnemon.report.figures import figures
 from mnemon.report.groups import Estimate, Group, Section, read
+from mnemon.report.headline import headline
 from mnemon.report.pairs import by_way, standing
+from mnemon.report.paper_comparison import against
 
 METRICS = (
     ("average_accuracy", "Average Accuracy", max),
@@ -37,7 +37,7 @@ BEST = 5  # settings of a method, where there are more rows than that
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
-    text = page(read(Path(folder)), evidence.source(Path(folder))).encode()
+    text = page(read(Path(folder)), results.source(Path(folder))).encode()
     try:
         files.write(path, text)
     except OSError as error:
@@ -45,7 +45,7 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     return path
 
 
-def page(sections: Sequence[Section], source: evidence.Source) -> str:
+def page(sections: Sequence[Section], source: results.Source) -> str:
     pen = Pen()
     body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
     runs = {r["run"] for s in sections for g in s.groups for r in g.records}
@@ -113,9 +113,9 @@ def _contents(sections: Sequence[Section], with_paper: bool) -> str:
 
 def _section(section: Section, pen: Pen, number: int) -> str:
     tag = "" if section.split == "test" else f' <span class="tag">{_split_name(section.split)}</span>'
-    made = list(exhibits(section, pen))
-    shown = [_exhibit(exhibit) for exhibit in made if exhibit.panels]
-    absent = " ".join(exhibit.caption for exhibit in made if not exhibit.panels)
+    made = list(figures(section, pen))
+    shown = [_figure(figure) for figure in made if figure.panels]
+    absent = " ".join(figure.caption for figure in made if not figure.panels)
     if absent:
         shown.append(f'<p class="note absent">{escape(absent)}</p>')
     return f"""<section id="stream-{number}">
@@ -132,9 +132,11 @@ def _split_name(split: str) -> str:
 
 
 def _protocol(section: Section) -> str:
-    terms = "".join(f"<div><dt>{term}</dt><dd>{escape(value)}</dd></div>" for term, value in facts.protocol(section))
+    terms = "".join(
+        f"<div><dt>{term}</dt><dd>{escape(value)}</dd></div>" for term, value in protocol_summary.protocol(section)
+    )
     settings = "".join(
-        f"<div><dt>{escape(g.name)}</dt><dd>{escape(facts.settings(g))}</dd></div>"
+        f"<div><dt>{escape(g.name)}</dt><dd>{escape(protocol_summary.settings(g))}</dd></div>"
         for g in section.groups
         if g.first["options"]
     )
@@ -278,17 +280,17 @@ def _swatch(style: Style) -> str:
     return f'<svg class="swatch" viewBox="0 0 30 12" aria-hidden="true">{line}</svg>'
 
 
-def _exhibit(exhibit: Exhibit) -> str:
-    panels = "".join(_panel(panel) for panel in exhibit.panels)
-    if exhibit.legend:
+def _figure(figure: Figure) -> str:
+    panels = "".join(_panel(panel) for panel in figure.panels)
+    if figure.legend:
         items = "".join(
-            f"<li>{_swatch(group.style)}{escape(group.name)}<b>{value}</b></li>" for group, value in exhibit.legend
+            f"<li>{_swatch(group.style)}{escape(group.name)}<b>{value}</b></li>" for group, value in figure.legend
         )
         panels += f'<ul class="legend" aria-label="Accuracy at the end, percent">{items}</ul>'
-    return f"""<figure class="{exhibit.kind}">
-<h3>{exhibit.title}</h3>
+    return f"""<figure class="{figure.kind}">
+<h3>{figure.title}</h3>
 <div class="panels">{panels}</div>
-<figcaption>{escape(exhibit.caption)}</figcaption>
+<figcaption>{escape(figure.caption)}</figcaption>
 </figure>"""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mnemon.experiments import records
 from mnemon.paper import cells, claims, tables
 from mnemon.paper.cells import Cell, Library, Sample
-from mnemon.paper.evidence import Source
+from mnemon.paper.results import Source
 from mnemon.render import names
 
 MEANS = {

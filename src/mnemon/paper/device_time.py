@@ -10,7 +10,7 @@ from __future__ import annotations
 from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells
-from mnemon.paper.evidence import Source
+from mnemon.paper.results import Source
 from mnemon.render import names
 
 TABLES = (1, 2, 4)
