@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from mnemon.experiments import protocol, records
+from mnemon.experiments.found import Found
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, numbers, results
-from mnemon.paper.cells import Library
+from mnemon.paper import cells, numbers
+from mnemon.paper.results import Results
 from mnemon.render import names
 
 
@@ -77,5 +78,10 @@ def put(folder, found):
     return folder
 
 
-def source(found, out=Path("nowhere"), lines=()):
-    return results.Source(out, Library(found), Library([]), lines)
+def results(found, out=Path("nowhere"), lines=(), **more):
+    return Results(out, Found(found), lines, **more)
+
+
+def values(found, cell):
+    """What the records that count for a cell say."""
+    return tuple(results(found).of(cell).values.values())

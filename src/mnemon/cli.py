@@ -200,7 +200,7 @@ def tune(
     device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
     """
     from mnemon.experiments import protocol
-    from mnemon.experiments.summary import interval
+    from mnemon.experiments.stats import estimate
     from mnemon.experiments.tuning import search
 
     if keep and protocol.parse(stream).spread != protocol.SPREAD:
@@ -224,7 +224,7 @@ def tune(
         (
             str(found.candidates.index(c) + 1),
             *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
-            "diverged" if c.diverged else interval(c.accuracies),
+            "diverged" if c.diverged else str(estimate(c.accuracies)),
             str(len(c.records)),
             ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
         )
@@ -381,7 +381,7 @@ def reproduce(
         raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
-    work = room.Work(list(targets), out, _seeds(seeds), _names(methods), _names(streams))
+    work = room.Reproduction(list(targets), out, _seeds(seeds), _names(methods), _names(streams))
     room.check(fill)
     if not records_only:
         plans = work.plans(room.device_name(device))

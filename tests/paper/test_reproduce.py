@@ -13,31 +13,37 @@ import torch
 from PIL import Image
 from scipy import stats
 
-from cell_records import committed, fifteen, made, put, row, source
+from cell_records import committed, fifteen, made, put, results, row, values
 from command_line import run
 from mnemon import cli, data, report
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records, runner
+from mnemon.experiments.found import Found
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
 from mnemon.metrics import confidence_interval
 from mnemon.paper import (
+    bias,
     cells,
-    claims,
     documents,
-    figures,
-    measured,
+    json_lines,
+    memory_sizes,
     numbers,
+    pages,
+    plan,
     reproduce,
-    results,
-    tables,
+    stream_facts,
+    targets,
     times,
 )
-from mnemon.paper.cells import Cell, Library
+from mnemon.paper.cells import Cell
+from mnemon.paper.claims import entries, verdicts
+from mnemon.paper.results import Results
+from mnemon.paper.targets.target import FigureTarget, TableTarget, compact
 from mnemon.render import markup
 from mnemon.render.tables import Bold
-from mnemon.report.paper_comparison import against
+from mnemon.report.paper_comparison import paper_comparison
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,20 +70,20 @@ def test_a_cell_refuses_records_made_otherwise(change):
     cell = Cell(1, row("hybrid (the paper's own)"), "split-cifar10")
     good = made(cell)
     other = made(cell, **change | {"options": good["options"] | change.get("options", {})})
-    assert Library([good]).of_cell(cell).values == (50.0,)
-    assert Library([other]).of_cell(cell).values == ()
+    assert values([good], cell) == (50.0,)
+    assert values([other], cell) == ()
 
 
 def test_a_record_counts_wherever_it_was_made():
     cell = Cell(1, row("ER"), "split-cifar10")
     here, elsewhere = made(cell), made(cell, device="NVIDIA H200", precision="tf32")
     assert here["run"] != elsewhere["run"]
-    assert Library([elsewhere]).of_cell(cell).values == (50.0,)
+    assert values([elsewhere], cell) == (50.0,)
 
 
 def test_of_two_records_with_one_seed_the_later_counts():
     cell = Cell(1, row("ER"), "split-mnist")
-    assert Library([made(cell, value=1.0), made(cell, value=2.0)]).of_cell(cell).values == (2.0,)
+    assert values([made(cell, value=1.0), made(cell, value=2.0)], cell) == (2.0,)
 
 
 def test_every_cell_of_the_paper_has_a_run_behind_it():
@@ -92,20 +98,28 @@ def test_every_cell_of_the_paper_has_a_run_behind_it():
 
 def test_what_is_missing_is_asked_for_once():
     softmax, means = (Cell(1, row(name), "split-mnist") for name in ("ER", "ER + NCM"))
-    (spec,) = cells.missing([softmax, means], Library([]), [3])
+    (spec,) = plan.missing([softmax, means], results([], seeds=[3]))
     assert (spec.seed, spec.classifiers) == (3, ("softmax", "ncm", "ncm-raw"))
-    there = Library([made(softmax, 3)])
-    assert [s.seed for s in cells.missing([softmax], there, [3, 4])] == [4]
-    assert cells.missing([softmax, means], there, [3]) == [spec]  # the class means were not read off yet
+    there = [made(softmax, 3)]
+    assert [s.seed for s in plan.missing([softmax], results(there, seeds=[3, 4]))] == [4]
+    assert plan.missing([softmax, means], results(there, seeds=[3])) == [spec]  # the class means were not read off yet
 
 
 def test_both_numbers_of_tasks_share_the_runs_that_know_no_tasks():
     ten, twenty = (Cell(1, row("i.i.d. online"), f"split-cifar100-{n}") for n in (10, 20))
-    assert Library([made(ten)]).of_cell(twenty).values == (50.0,)
-    assert len(cells.missing([ten, twenty], Library([]), [0])) == 1
+    assert values([made(ten)], twenty) == (50.0,)
+    assert len(plan.missing([ten, twenty], results([], seeds=[0]))) == 1
 
 
 # --- tables
+
+
+def table_of(number, found):
+    return named(f"table{number}").table(found)
+
+
+def named(name):
+    return next(target for target in targets.TARGETS if target.name == name)
 
 
 def grid(table, part=0):
@@ -116,7 +130,7 @@ def grid(table, part=0):
 def test_the_numbers_of_a_table_are_those_of_the_records():
     cell = Cell(1, row("ER"), "split-cifar10")
     values = np.random.default_rng(0).normal(40, 3, 15)
-    table = tables.table(1, Library([made(cell, s, v) for s, v in enumerate(values)]))
+    table = table_of(1, results([made(cell, s, v) for s, v in enumerate(values)]))
     half = stats.t.ppf(0.975, 14) * values.std(ddof=1) / np.sqrt(15)
     paper, ours, by = grid(table)["ER"][3:6]
     assert paper == "39.88 ± 1.52"
@@ -126,10 +140,10 @@ def test_the_numbers_of_a_table_are_those_of_the_records():
 
 def test_what_has_no_record_was_not_run_and_fewer_runs_are_counted():
     cell = Cell(2, row("CoPE"), "split-mnist")
-    table = tables.table(2, Library([made(cell, s, lost=9.0 + s) for s in range(3)]))
+    table = table_of(2, results([made(cell, s, lost=9.0 + s) for s in range(3)]))
     assert grid(table)["CoPE"][:3] == ["9.51 ± 1.15", "10.00 ± 2.48 (n = 3)", "+0.49 ✓"]
     assert grid(table)["CoPE"][3:] == ["40.01 ± 1.80", "not run", ""]
-    assert grid(tables.table(2, Library([made(cell, lost=9.0)])))["CoPE"][1] == "9.00 (n = 1)"
+    assert grid(table_of(2, results([made(cell, lost=9.0)])))["CoPE"][1] == "9.00 (n = 1)"
     assert {cell for line in grid(table, 2).values() for cell in line[1::3]} == {"not run"}  # miniImageNet
 
 
@@ -149,23 +163,23 @@ def test_the_mark_says_how_ours_stands_to_the_papers(table, name, mean, mark):
     cell = Cell(table, row(name, table), "split-cifar10")
     values = [mean + (seed - 7) / 10 for seed in range(15)]
     found = [made(cell, s, **({"lost": v} if table == 2 else {"value": v})) for s, v in enumerate(values)]
-    assert grid(tables.table(table, Library(found)))[name][5].endswith(mark)
-    alone = grid(tables.table(table, Library(found[:1])))[name][5]
+    assert grid(table_of(table, results(found)))[name][5].endswith(mark)
+    alone = grid(table_of(table, results(found[:1])))[name][5]
     assert re.fullmatch(r"[+−]\d+\.\d\d ?", alone)  # a single run has no interval, and gets no mark
 
 
 def test_the_best_of_ours_is_bold_and_the_bounds_take_no_part():
     ways = {"ER": 40, "hybrid (the paper's own)": 50, "hybrid-ACE": 52, "i.i.d. offline": 80}
     found = [r for name, mean in ways.items() for r in fifteen(Cell(1, row(name), "split-cifar10"), mean)]
-    ours = {name: line[4] for name, line in grid(tables.table(1, Library(found))).items()}
+    ours = {name: line[4] for name, line in grid(table_of(1, results(found))).items()}
     assert [name for name, text in ours.items() if isinstance(text, Bold)] == ["hybrid-ACE †"]
-    assert "**52.00 ± 0.25**" in markup.markdown(tables.table(1, Library(found)))
+    assert "**52.00 ± 0.25**" in markup.markdown(table_of(1, results(found)))
 
 
 def test_the_ablation_has_raw_and_normalised_means():
     found = [r for name in ("CE + NCM (raw)", "CE + NCM (normalised)", "hybrid + proxy")
              for r in fifteen(Cell(3, row(name, 3), "split-cifar10"), 45)]  # fmt: skip
-    lines = grid(tables.table(3, Library(found)))
+    lines = grid(table_of(3, results(found)))
     assert lines["CE + NCM (raw)"][0] == "44.46 ± 0.95"
     assert lines["CE + NCM (normalised) †"][:2] == ["–", "45.00 ± 0.25"]
     assert lines["hybrid + proxy"][:3] == ["48.16 ± 1.21", "45.00 ± 0.25", "−3.16 ✗"]
@@ -174,23 +188,23 @@ def test_the_ablation_has_raw_and_normalised_means():
 
 def test_a_document_leaves_out_what_was_not_run_and_says_so():
     found = fifteen(Cell(1, row("ER"), "split-cifar10"))
-    short = tables.compact(tables.table(1, Library(found)))
+    short = compact(table_of(1, results(found)))
     assert [list(grid(short, part)) for part in range(len(short.parts))] == [["ER"]]
     assert "Split miniImageNet, 10 tasks and Split miniImageNet, 20 tasks: every row" in short.notes[-1]
 
 
 def test_facts_of_streams_are_counted_from_the_streams(tmp_path):
-    fact = measured.stream_facts("split-digits", range(2))
+    fact = stream_facts.stream_facts("split-digits", range(2))
     labels = data.load("digits").y_train.numpy()
     assert (fact["classes"], fact["tasks"], fact["per_task"], fact["memory"]) == (10, 5, 2, 200)
     assert fact["train"] + fact["valid"] == len(labels)
     assert 0 < fact["smallest"] <= fact["mean"] <= fact["largest"] <= np.bincount(labels).max()
-    smooth = measured.stream_facts("smooth-digits", range(3))
+    smooth = stream_facts.stream_facts("smooth-digits", range(3))
     assert smooth["smallest"] < smooth["mean"] < smooth["largest"]
 
-    measured.add(tmp_path, measured.STREAMS, [smooth | {"stream": "smooth-cifar10"}], ("stream",))
-    measured.add(tmp_path, measured.STREAMS, [smooth | {"stream": "smooth-cifar10", "smallest": 7}], ("stream",))
-    lines = tables.table(6, Library([]), measured.read(tmp_path, measured.STREAMS)).parts[0].rows
+    for line in (smooth | {"stream": "smooth-cifar10"}, smooth | {"stream": "smooth-cifar10", "smallest": 7}):
+        json_lines.add(tmp_path / stream_facts.FILE, line, stream_facts.SAME)
+    lines = table_of(6, Results.read(tmp_path)).parts[0].rows
     assert lines[0][:4] == ["Smooth CIFAR-10", "paper", "10", "5,000"]
     assert lines[1][1:3] == ["ours", "10"]
     assert lines[1][7] == "7"
@@ -198,7 +212,7 @@ def test_facts_of_streams_are_counted_from_the_streams(tmp_path):
 
 
 def test_table_7_has_the_values_our_runs_are_made_with():
-    line = grid(tables.table(7, Library([])))["Split CIFAR-10"]
+    line = grid(table_of(7, results([])))["Split CIFAR-10"]
     now = Cell(1, row("hybrid (the paper's own)"), "split-cifar10").spec().choice().options()
     assert line[::2] == ["0.1", "0.2", now["divisor"]]
     assert [float(line[1]), float(line[3])] == [now["gamma"], now["lr"]]
@@ -207,7 +221,7 @@ def test_table_7_has_the_values_our_runs_are_made_with():
 @pytest.mark.parametrize("number", range(1, 8))
 def test_latex_is_whole(number):
     found = fifteen(Cell(1, row("ER"), "split-cifar10"))
-    text = markup.latex(tables.table(number, Library(found)), "mnemon")
+    text = markup.latex(table_of(number, results(found)), "mnemon")
     assert text.isascii()
     for environment in re.findall(r"\\begin\{([^}]*)\}", text):
         assert text.count(f"\\begin{{{environment}}}") == text.count(f"\\end{{{environment}}}")
@@ -230,12 +244,12 @@ def test_escape():
 # --- claims
 
 
-def verdicts(found, lines=()):
-    return {line[0]: line[1:] for line in claims.check(source(found, lines=lines)).parts[0].rows}
+def judged(found, lines=()):
+    return {line[0]: line[1:] for line in entries.check(results(found, lines=lines)).parts[0].rows}
 
 
 def test_claims_without_records_were_not_run():
-    assert {verdict for verdict, _ in verdicts([]).values()} == {"not run"}
+    assert {verdict for verdict, _ in judged([]).values()} == {"not run"}
 
 
 def test_claims_follow_the_records():
@@ -250,7 +264,7 @@ def test_claims_follow_the_records():
     found += ablation("MS + NCM (normalised)", "split-cifar10", 49.5)
     found += ablation("MS + NCM (normalised)", "split-cifar100-20", 40)
     found += fifteen(Cell(4, row("fine-tune", 4), "smooth-cifar10"), 10.02)
-    said = verdicts(found)
+    said = judged(found)
     assert said["NCM instead of softmax helps cross-entropy on CIFAR-10"][0] == "confirmed"
     assert said["NCM does not help cross-entropy on CIFAR-100"][0] == "confirmed"
     assert said["NCM does not help cross-entropy on CIFAR-100"][1].startswith("−0.10 ± 0.00 points raw")
@@ -258,7 +272,7 @@ def test_claims_follow_the_records():
     assert said["MS alone degrades as the classes of a batch grow"][0] == "confirmed"
     assert said["On Smooth streams fine-tune knows only the last class"][0] == "confirmed"
     better = [r | {"average_accuracy": 14.0} if r["classifier"] == "ncm-raw" else r for r in found]
-    assert verdicts(better)["NCM does not help cross-entropy on CIFAR-100"][0] == "contradicted"
+    assert judged(better)["NCM does not help cross-entropy on CIFAR-100"][0] == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -272,8 +286,8 @@ def test_claims_follow_the_records():
     ],
 )
 def test_what_cannot_be_told_is_neither_confirmed_nor_contradicted(cases, verdict):
-    assert claims.verdict(cases) == verdict
-    assert claims.verdict(cases, whole=False) == verdict + " so far" * (verdict == "confirmed")
+    assert verdicts.verdict(cases) == verdict
+    assert verdicts.verdict(cases, whole=False) == verdict + " so far" * (verdict == "confirmed")
 
 
 def test_a_difference_within_its_interval_is_undecided():
@@ -282,25 +296,25 @@ def test_a_difference_within_its_interval_is_undecided():
         made(Cell(2, row("hybrid (the paper's own)"), "split-mnist"), seed, lost=10 + seed % 2) for seed in range(15)
     ]
     found += [made(Cell(2, row("ER"), "split-mnist"), seed, lost=11 - seed % 2) for seed in range(15)]
-    assert verdicts(found)[claim][0] == "undecided"
+    assert judged(found)[claim][0] == "undecided"
 
 
 def test_claims_about_memory_and_learning_rates_come_from_validation_runs():
     def at(spec, classifier, value):
-        cell = Cell(1, results.row(spec.method), spec.stream)
+        cell = Cell(1, cells.row(spec.method), spec.stream)
         options = spec.choice().options()
         return made(cell, spec.seed, value, split="valid", classifier=classifier, options=options)
 
     found = []
-    for seed in results.SIZE_SEEDS:
+    for seed in memory_sizes.SEEDS:
         for size, gain in ((500, 1), (1000, 3), (2000, 4)):
-            er, hybrid = (results.size_spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
+            er, hybrid = (memory_sizes.spec(m, "split-cifar100-10", size, seed) for m in ("er", "hybrid"))
             found += [at(er, "softmax", 10.0 + seed / 100), at(hybrid, "ncm", 10.0 + seed / 100 + gain)]
         for rate, level in ((0.05, 40), (0.2, 30 + 3 * (seed % 3))):
             spec = Cell(1, row("ER"), "split-cifar10").spec(seed)
             spec = type(spec)(spec.method, spec.stream, seed, spec.loss, (), "valid", options={"lr": rate})
             found.append(at(spec, "softmax", level + (seed % 2) / 10))
-    said = verdicts(found)
+    said = judged(found)
     assert said["The gain is small at memory 500 on CIFAR-100"] == [
         "confirmed",
         "hybrid less ER, validation: +1.00 ± 0.00 (n = 5) points at 500, +3.00 ± 0.00 (n = 5) points at 1000, "
@@ -327,10 +341,10 @@ def test_times_are_measured_with_a_full_memory_and_compared_on_one_device():
     lines = [line | {"stream": "split-cifar100-10"} for line in lines]
     shown = times.on_one_device([*lines, lines[1] | {"device": "another"}], "split-cifar100-10")
     assert shown == {line["method"]: line for line in lines}
-    assert verdicts([], lines)["NCM costs about 3 % of test time"][0] == "not run"  # not on so few images
+    assert judged([], lines)["NCM costs about 3 % of test time"][0] == "not run"  # not on so few images
     lines[1] |= {"step_ms": 10.0, "test_s": {"softmax": 1.0, "ncm": 1.03}, "tested": 10_000}
     lines[2] |= {"step_ms": 10.5}
-    said = verdicts([], lines)
+    said = judged([], lines)
     assert said["NCM costs about 3 % of test time"] == ["confirmed", "1×8×8: 3.0 % more than softmax (cpu)"]
     assert said["Training takes only a bit longer than ER"] == ["confirmed", "1×8×8: 1.05 × ER (cpu)"]
 
@@ -338,26 +352,27 @@ def test_times_are_measured_with_a_full_memory_and_compared_on_one_device():
 def test_what_was_timed_on_another_device_is_not_timed_again(tmp_path):
     every = [(m, s) for s in times.SHAPES for m in times.methods()]
     lines = [{"method": m, "stream": s, "device": "elsewhere"} for m, s in every]
-    measured.add(tmp_path, measured.TIMES, lines, ("method", "stream", "device"))
-    (plan,) = reproduce.Work(["fig4"], tmp_path).plans("cpu")
-    assert (plan.there, plan.timed) == (len(every), [])
-    (tmp_path / measured.TIMES).write_text("".join(json.dumps(line) + "\n" for line in lines[1:]))
-    (plan,) = reproduce.Work(["fig4"], tmp_path).plans("cpu")  # not whole there: all of them here, side by side
-    assert (plan.there, plan.timed) == (0, every)
+    for line in lines:
+        json_lines.add(tmp_path / times.FILE, line, times.SAME)
+    (plan,) = reproduce.Reproduction(["fig4"], tmp_path).plans("cpu")
+    assert (plan.there, plan.measurements) == (len(every), [])
+    (tmp_path / times.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines[1:]))
+    (plan,) = reproduce.Reproduction(["fig4"], tmp_path).plans("cpu")  # not whole there: all of them here, side by side
+    assert (plan.there, plan.measurements) == (0, every)
     assert reproduce.commands([plan], tmp_path) == [f"mnemon reproduce fig4 --out {tmp_path}"]
 
 
 def everything(folder):
     """A folder from which every figure can be drawn."""
-    stream = results.BIAS_STREAM
+    stream = bias.STREAM
     found = [r for name in ("ER", "ER + NCM", "hybrid (the paper's own)") for r in fifteen(Cell(1, row(name), stream))]
     found += [
-        made(Cell(1, results.row(m), s), seed, 30.0, split="valid", options=spec.choice().options())
-        for s in results.SIZE_STREAMS[:1]
+        made(Cell(1, cells.row(m), s), seed, 30.0, split="valid", options=spec.choice().options())
+        for s in memory_sizes.STREAMS[:1]
         for m in ("er", "hybrid")
-        for size in results.SIZES
-        for seed in results.SIZE_SEEDS[:2]
-        if (spec := results.size_spec(m, s, size, seed))
+        for size in memory_sizes.SIZES
+        for seed in memory_sizes.SEEDS[:2]
+        if (spec := memory_sizes.spec(m, s, size, seed))
     ]
     put(folder, found)
     scores = [[float(j == k) * 4 - j if j <= k else None for j in range(5)] for k in range(5)]
@@ -369,23 +384,26 @@ def everything(folder):
         {"method": m, "stream": s, "shape": [3, 32, 32], "device": "cpu", "step_ms": 5.0, "test_s": {"softmax": 1.0},
          "tested": 100} for m in ("er", "hybrid") for s in times.SHAPES
     ]  # fmt: skip
-    measured.add(folder, measured.TIMES, lines, ("method", "stream", "device"))
+    for line in lines:
+        json_lines.add(folder / times.FILE, line, times.SAME)
     return folder
 
 
 def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
-    work = reproduce.Work(["all"], everything(tmp_path / "a"))
-    said = [line for target in (*reproduce.FIGURES, "ranking") for line in work._draw(target, work.source())]
-    assert len(said) == len(figures.FIGURES) == 7
-    assert not [line for line in said if "not drawn" in line]
-    for name in figures.FIGURES:
+    drawing = [t for t in targets.TARGETS if isinstance(t, FigureTarget) or t.name == "ranking"]
+    for folder in ("a", "b"):
+        found = Results.read(everything(tmp_path / folder))
+        said = [line for target in drawing for line in target.write(found)]
+        assert not [line for line in said if "not drawn" in line]
+    figures = [path.stem for path in sorted((tmp_path / "a/figures").glob("*.png"))]
+    assert figures == ["fig1a", "fig1b", "fig2", "fig3", "fig4", "fig5", "ranking"]
+    for name in figures:
         picture = Image.open(tmp_path / f"a/figures/{name}.png")
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 20, name
         drawn = (tmp_path / f"a/figures/{name}.svg").read_text()
         assert "<path" in drawn
         assert "accuracy" in drawn or "logit" in drawn or "probability" in drawn or "training" in drawn
-        other = figures.draw(name, results.source(tmp_path / "a"))[1]
-        assert other.read_text() == drawn
+        assert (tmp_path / f"b/figures/{name}.svg").read_text() == drawn
 
 
 def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):
@@ -398,10 +416,10 @@ def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):
 
 
 def test_a_figure_of_records_that_are_gone_goes_too(tmp_path):
-    work = reproduce.Work(["fig3"], put(tmp_path, fifteen(Cell(1, row("ER"), "split-mnist"))))
+    work = reproduce.Reproduction(["fig3"], put(tmp_path, fifteen(Cell(1, row("ER"), "split-mnist"))))
     assert work.write() == [f"fig3: {tmp_path / 'figures/fig3.png'} and .svg"]
     drawn = (tmp_path / "figures/fig3.svg").read_bytes()
-    reproduce.Work(["fig3"], tmp_path, seeds=[0]).write()  # fewer are asked for, not shown
+    reproduce.Reproduction(["fig3"], tmp_path, seeds=[0]).write()  # fewer are asked for, not shown
     assert (tmp_path / "figures/fig3.svg").read_bytes() == drawn
     put(tmp_path, [])
     assert work.write() == ["fig3: not drawn, no record on any Split stream"]
@@ -410,14 +428,14 @@ def test_a_figure_of_records_that_are_gone_goes_too(tmp_path):
 
 def test_runs_whose_scores_are_gone_are_made_again_elsewhere(tmp_path):
     everything(tmp_path)
-    (plan,) = reproduce.Work(["fig1"], tmp_path, seeds=range(4)).plans()
-    assert (plan.runs, [spec.seed for spec in plan.again]) == ([], [2, 3])
-    again = made(Cell(1, row("ER"), results.BIAS_STREAM), 2)
+    (plan,) = reproduce.Reproduction(["fig1"], tmp_path, seeds=range(4)).plans()
+    assert (plan.runs, [spec.seed for spec in plan.measurements]) == ([], [2, 3])
+    again = made(Cell(1, row("ER"), bias.STREAM), 2)
     put(tmp_path / "fig1", [again])
     (tmp_path / "fig1/details").mkdir()
     scores = {"softmax": {"average_scores": [[1.0, None], [0.0, 2.0]]}}
     (tmp_path / f"fig1/details/{again['run']}.json").write_text(json.dumps({"classifiers": scores}))
-    assert [s.seed for s in reproduce.Work(["fig1"], tmp_path, seeds=range(4)).plans()[0].again] == [3]
+    assert [s.seed for s in reproduce.Reproduction(["fig1"], tmp_path, seeds=range(4)).plans()[0].measurements] == [3]
 
 
 # --- the command
@@ -469,12 +487,12 @@ def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):
 
 def test_the_page_of_a_method_has_its_numbers_on_every_stream():
     found = [*fifteen(Cell(1, row("CoPE"), "split-mnist"), 85), *fifteen(Cell(1, row("ER"), "split-cifar10"), 40)]
-    part = tables.one_method("cope", Library(found)).parts[0]
+    part = pages.one_method("cope", results(found)).parts[0]
     assert part.rows == [
         ["Split MNIST", "87.58 ± 0.65", "85.00 ± 0.25", "9.51 ± 1.15", part.rows[0][4],
          "η 0.005"],
     ]  # fmt: skip
-    (*_, absent) = tables.one_method("cope", Library(found)).notes
+    (*_, absent) = pages.one_method("cope", results(found)).notes
     assert absent.startswith("Not run: Split CIFAR-10; Split CIFAR-100, 10 tasks;")
 
 
@@ -516,7 +534,7 @@ def test_documents_are_refused_before_they_are_touched():
         documents.filled("<!-- mnemon: table1 -->\nopen", str)
     with pytest.raises(MnemonError, match="unknown table 'tabel1'; did you mean 'table1'"):
         documents.filled(
-            "<!-- mnemon: tabel1 -->\n<!-- /mnemon -->", lambda name: str(reproduce.block(name, source([])))
+            "<!-- mnemon: tabel1 -->\n<!-- /mnemon -->", lambda name: reproduce.block(name, results([]), Path())
         )
 
 
@@ -527,7 +545,7 @@ def test_a_run_that_diverges_does_not_keep_the_others_from_the_table(tmp_path, m
 
     monkeypatch.setattr(runner, "run_all", diverges)
     said = []
-    work = reproduce.Work(["table1"], tmp_path, seeds=[0, 1], methods=["fine-tune"], streams=["split-mnist"])
+    work = reproduce.Reproduction(["table1"], tmp_path, seeds=[0, 1], methods=["fine-tune"], streams=["split-mnist"])
     work.make("cpu", progress=Progress(quiet=True), say=said.append)
     assert said == ["1 of 2 runs diverged"]
     work.write()
@@ -547,9 +565,7 @@ def test_mini_imagenet_runs_as_soon_as_its_images_are_here_and_never_twice(tmp_p
     words = (*words, "--seeds", "1", "--device", "cpu", "--quiet", "--out", str(tmp_path / "out"))
     assert "not run: the dataset mini_imagenet is not here" in run(*words, "--dry-run", capsys=capsys)[0]
     data.import_("mini_imagenet", tmp_path / "images", quiet=True)
-    monkeypatch.setattr(
-        reproduce.measured, "can_run", lambda stream: "mini_imagenet" in stream
-    )  # nothing is downloaded
+    monkeypatch.setattr(plan, "can_run", lambda stream: "mini_imagenet" in stream)  # nothing is downloaded
     assert "0 of 1 cells" in run(*words, capsys=capsys)[0]
     (record,) = records.read(tmp_path / "out")
     lines = (tmp_path / "out/tables/table1.md").read_text()
@@ -568,7 +584,7 @@ def test_the_report_shows_what_is_behind_each_cell():
     cell = Cell(1, row("hybrid (the paper's own)"), "split-mnist")
     these = fifteen(cell, 88.0)
     other = fifteen(cell, options=these[0]["options"] | {"lr": 0.3})
-    text = against(source([*these, *other]))
+    text = paper_comparison(results([*these, *other]))
     assert "1 of the 102 accuracies the paper prints were run here" in text
     assert '<td class="theirs">88.79 <span class="pm">± 0.26</span></td>' in text
     assert '−0.79 <span class="good"' in text
@@ -578,12 +594,12 @@ def test_the_report_shows_what_is_behind_each_cell():
     )
     assert all(r["run"] in text for r in these)
     assert not any(r["run"] in text for r in other)
-    assert against(source([r | {"stream": "split-digits"} for r in fifteen(cell)])) == ""
+    assert paper_comparison(results([r | {"stream": "split-digits"} for r in fifteen(cell)])) == ""
     assert "What the paper’s text claims" not in text
     last = Cell(4, row("fine-tune", 4), "smooth-cifar10")
-    text = against(source(fifteen(last, 10.0)))
+    text = paper_comparison(results(fifteen(last, 10.0)))
     assert "<td>confirmed</td><td>Smooth CIFAR-10: 10.00 ± 0.25 %, one class of 10 is 10 %</td>" in text
-    assert escape(claims.RULES) in text  # what the verdicts mean
+    assert escape(entries.RULES) in text  # what the verdicts mean
     assert "not run" not in text
 
 
@@ -593,25 +609,25 @@ def test_the_report_shows_what_is_behind_each_cell():
 def test_committed_tables_and_documents_say_what_the_records_say():
     """When this fails: `make results`."""
     folder = committed()
-    found = results.source(folder)
+    found = Results.read(folder)
     written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
     for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
-        assert documents.filled(text, reproduce.writer(path, found)) == text, path
-    for name in (*reproduce.TABLES, "claims", "ranking"):
-        table = reproduce.block(name, found)
-        assert (folder / f"tables/{name}.md").read_text(encoding="utf-8").endswith(markup.markdown(table)), name
-        assert (folder / f"tables/{name}.tex").read_text(encoding="utf-8") == markup.latex(
-            table, reproduce.command(table)
-        ), name
+        assert documents.filled(text, lambda name: reproduce.block(name, found, path.parent)) == text  # noqa: B023, path
+    for target in (target for target in targets.TARGETS if isinstance(target, TableTarget)):
+        made, written = target.table(found), folder / f"tables/{target.name}"
+        assert written.with_suffix(".md").read_text(encoding="utf-8") == target.markdown(made), target.name
+        assert written.with_suffix(".tex").read_text(encoding="utf-8") == markup.latex(made, target.command), (
+            target.name
+        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", measured.read(ROOT / "results", measured.STREAMS), ids=lambda line: line["stream"])
+@pytest.mark.parametrize("line", json_lines.read(ROOT / "results" / stream_facts.FILE), ids=lambda line: line["stream"])
 def test_the_committed_facts_of_the_streams_are_counted_again(line):
     data.load(protocol.parse(line["stream"]).dataset)
-    assert measured.stream_facts(line["stream"]) == line
+    assert stream_facts.stream_facts(line["stream"]) == line
 
 
 def test_to_write_nothing_and_to_write_only_exclude_each_other(tmp_path, capsys):
@@ -625,7 +641,7 @@ def test_to_write_nothing_and_to_write_only_exclude_each_other(tmp_path, capsys)
 def test_a_method_that_is_no_row_is_refused_with_the_way_to_compare_it(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "all_methods", lambda: {**methods(), "mine": methods()["er"]})
     with pytest.raises(MnemonError, match=r"mine is no row of the paper's tables; .* `mnemon report --table`"):
-        reproduce.Work(["table1"], tmp_path, methods=["mine"])
+        reproduce.Reproduction(["table1"], tmp_path, methods=["mine"])
 
 
 def test_latex_names_the_command_that_makes_it_and_breaks_sentences():
@@ -639,8 +655,8 @@ def test_latex_names_the_command_that_makes_it_and_breaks_sentences():
 
 def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path):
     kept = [Cell(1, row(name), "split-mnist") for name in ("ER", "ER + NCM", "hybrid (the paper's own)")]
-    library = Library(records.read(committed()))
-    put(tmp_path, [record for cell in kept for record in library.of_cell(cell).records.values()])
+    found = Results.read(committed())
+    put(tmp_path, [record for cell in kept for record in found.of(cell).records.values()])
     table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
     assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")
 
@@ -680,9 +696,9 @@ HIGHEST_RATE = rates(0.4, 0.05)
     ],
 )
 def test_the_differences_in_the_text_are_those_of_the_records(pair, method, stream, metric, said):
-    library = Library(records.read(committed()))
+    index = Found(records.read(committed()))
     specs = [Spec(method, stream, **given) for given in pair]
-    one, other = (library.like(spec, spec.choice().classifiers[0].name) for spec in specs)
+    one, other = (index.like(spec, spec.choice().classifiers[0].name) for spec in specs)
     differences = [one[seed][metric] - other[seed][metric] for seed in sorted(one.keys() & other.keys())]
     mean, half = confidence_interval(differences)
     assert said.lstrip("+−") == f"{abs(mean):.1f} ± {half:.1f}"

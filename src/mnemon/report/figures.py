@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemon.experiments.metrics import forgotten
+from mnemon.experiments.stats import estimate
 from mnemon.render import names
-from mnemon.render.svg import Pen
+from mnemon.render.svg import Floats, Pen
 from mnemon.report import arrivals, plots
 from mnemon.report.figure import Figure, Panel
-from mnemon.report.groups import Group, Section, estimate, own
-from mnemon.report.pairs import by_way, standing
-from mnemon.report.plots import Line
+from mnemon.report.groups import Group, Section, own
+from mnemon.report.pairs import by_variant, standing
+from mnemon.report.plots import Curve
 
-Floats = NDArray[np.float64]
 MOST = 20  # groups in a figure
 FEW = 8  # up to this many, all variants of a method are shown
 
@@ -32,18 +31,18 @@ def figures(section: Section, pen: Pen) -> Iterator[Figure]:
 
 
 def drawn_groups(groups: Sequence[Group]) -> list[Group]:
-    """All of them where they are few; else each way at its standing settings (`pairs.standing`): methods as their authors have
-    them first, the most accurate first."""
+    """All of them where they are few; else one of each variant (`pairs.standing`): those with the method's own loss and
+    classifier first, then the most accurate."""
     if len(groups) <= FEW:
         return list(groups)
-    each = [found for way in by_way(groups).values() if (found := standing(way))]
+    each = [found for variant in by_variant(groups).values() if (found := standing(variant))]
     chosen = sorted(each, key=lambda group: (_own(group), group.accuracy), reverse=True)[:MOST]
     return [group for group in groups if group in chosen]
 
 
 def _own(group: Group) -> bool:
     """With the method's own loss and classifier."""
-    return own(group.way[0]) in (None, group.way[1:])
+    return own(group.variant.method) in (None, group.variant[1:])
 
 
 def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
@@ -56,9 +55,9 @@ def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
         matrices = group.matrices
         if matrices.shape[1] > 1 or matrices.shape[2] == section.tasks:
             points = np.nanmean(matrices, axis=2)  # [runs, k]: over the tasks learned so far
-            found = [estimate(points[:, k].tolist()) for k in range(points.shape[1])]
+            found = [e for k in range(points.shape[1]) if (e := estimate(points[:, k].tolist()))]
             half = None if found[0].half is None else np.array([e.half for e in found], float)
-            lines.append(Line(group.style, np.array([e.mean for e in found]), half))
+            lines.append(Curve(group.style, np.array([e.mean for e in found]), half))
             ends.append((group, found[-1].mean))
     ends.sort(key=lambda end: -end[1])
     several = any(line.half is not None for line in lines)
@@ -134,7 +133,7 @@ def _scores(section: Section, pen: Pen) -> Figure:
         (("ncm", "ncm-raw"), ("hybrid", "er"), "mean score 2 z·μ − ‖μ‖²"),
     ):
         kind = [(g, s) for g, s in found if g.first["classifier"] in classifiers]
-        kind.sort(key=lambda pair: [pair[0].way[0] != name for name in favourites])
+        kind.sort(key=lambda pair: [pair[0].variant.method != name for name in favourites])
         if kind:
             group, means = kind[0]
             later = [k for k in range(1, len(means)) if np.isfinite(means[k, : k + 1]).all()]

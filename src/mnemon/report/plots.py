@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemon.render import names
 from mnemon.render.palette import Style
-from mnemon.render.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, apart, ink
+from mnemon.render.svg import DASHES, MUTED, RULE, TEXT, Floats, Margins, Pen, apart, ink
 
-Floats = NDArray[np.float64]
 LABELLED = 20  # classes up to this many get a tick label each
 BLUE = (0x3B, 0x7D, 0xC4)  # of the confusion matrices: an image cannot follow the page, so a blue that suits both
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """A curve over the tasks learned; a single value is a level that holds all along."""
 
     style: Style
@@ -25,7 +23,7 @@ class Line(NamedTuple):
     half: Floats | None
 
 
-def curves(pen: Pen, lines: Sequence[Line], tasks: int, label: str) -> str:
+def curves(pen: Pen, lines: Sequence[Curve], tasks: int, label: str) -> str:
     """Mean accuracy over the tasks learned so far, with its band."""
 
     def paint(ax: Any) -> None:
