@@ -128,6 +128,11 @@ def _wait(device: torch.device) -> None:
 # --- what was measured
 
 
+def images(line: Line) -> str:
+    """The size of the images of a measurement: 3×32×32."""
+    return "×".join(str(side) for side in line["shape"])
+
+
 def on_one_device(lines: Sequence[Line], stream: str) -> dict[str, Line]:
     """Method → its line, of the device on which most methods were timed (of equal ones the last): times of two devices say
     nothing side by side."""

@@ -12,7 +12,6 @@ from mnemon.experiments.stats import Estimate
 from mnemon.paper import cells, times
 from mnemon.paper.cells import Cell, Row, row
 from mnemon.paper.claims.verdicts import Case, Finding, above, every, points, verdict
-from mnemon.paper.json_lines import Line
 from mnemon.paper.results import Absent, Results
 from mnemon.render import names
 
@@ -54,27 +53,6 @@ class Differences(NamedTuple):
         )
 
 
-class OnEachStream(NamedTuple):
-    """A paired difference on each stream where both were run."""
-
-    text: str
-    pair: tuple[Row, Row]  # one minus other
-    table: int  # 2: of forgetting
-    rule: Rule
-    written: str  # what is compared
-    needs: str
-
-    def judge(self, results: Results) -> Finding:
-        found = {}
-        for stream in cells.streams(self.table):
-            for difference in _run(results, self.pair[:1], self.pair[1], stream, self.table).values():
-                found[stream] = difference
-        if not found:
-            raise Absent(self.needs)
-        said = "; ".join(f"{names.stream(stream)}: {points(each)}" for stream, each in found.items())
-        return Finding(verdict([self.rule(each) for each in found.values()]), f"{self.written}: {said}")
-
-
 class Best(NamedTuple):
     """The paper's method against the best of the baselines of a table that were run, on each of its streams."""
 
@@ -101,18 +79,18 @@ class Best(NamedTuple):
         return Finding(verdict(cases, whole), f"{'; '.join(said)}; {len(said)} of the paper's {len(streams)} streams")
 
 
-class AgainstMany(NamedTuple):
-    """Many rows against one, on each stream where some of them were run: the rule holds for all of them."""
+class OnEachStream(NamedTuple):
+    """Rows against one other, on each stream where some of them were run: the rule holds for all of them."""
 
     text: str
     rows: tuple[Row, ...]
     other: Row
     streams: tuple[str, ...]
-    table: int
+    table: int  # 2: of forgetting
     rule: Rule  # of a row minus the other
-    written: str  # with {name} and {points} of the row that is nearest to breaking the rule
-    nearest: Callable[..., str]  # max or min of the differences
+    written: str  # with {name} and {points} of the row nearest to breaking the rule, and {run}: how many were run
     needs: str
+    nearest: Callable[..., str] = max  # or min: of the differences
     sign: int = 1  # −1: written as the other minus the row
     prefix: str = ""
     unjudged: tuple[str, ...] = ()  # streams that the claim excepts
@@ -129,13 +107,12 @@ class AgainstMany(NamedTuple):
             whole &= len(found) == len(self.rows)
             name = self.nearest(found, key=lambda name: found[name].mean)
             by = found[name]._replace(mean=self.sign * found[name].mean)
-            run = f"({len(found)} of {len(self.rows)} run)"
-            told = f"{names.stream(stream)}: {self.written.format(name=name, points=points(by))} {run}"
+            run = f"{len(found)} of {len(self.rows)} run"
+            said.append(f"{names.stream(stream)}: {self.written.format(name=name, points=points(by), run=run)}")
             if stream in self.unjudged:
-                said.append(f"{told}, not judged")
-                continue
-            said.append(told)
-            cases.append(every([self.rule(each) for each in found.values()]))
+                said[-1] += ", not judged"
+            else:
+                cases.append(every([self.rule(each) for each in found.values()]))
             beside = _run(results, self.beside, self.other, stream, self.table)
             said += [f"{name} {points(each)}" for name, each in beside.items()]
         if not cases:
@@ -164,7 +141,7 @@ class StepTimes(NamedTuple):
             each = ", ".join(f"{'' if one else f'{name} '}{names.fixed(ratio)} ×" for name, ratio in ratios.items())
             of = f"{len(ratios)} of {len(self.methods)} timed"
             said.append(
-                f"{images(lines['er'])}: {self.written.format(ratios=each, timed=of, device=lines['er']['device'])}"
+                f"{times.images(lines['er'])}: {self.written.format(ratios=each, timed=of, device=lines['er']['device'])}"
             )
         if not said:
             raise Absent(self.needs)
@@ -174,10 +151,6 @@ class StepTimes(NamedTuple):
 def baselines(table: int) -> list[Row]:
     """The methods of the paper's table that it compares its own with."""
     return [row for row in cells.rows(table) if row.paper and not row.bound and row.method != "hybrid"]
-
-
-def images(line: Line) -> str:
-    return "×".join(str(side) for side in line["shape"])
 
 
 def _run(results: Results, rows: Sequence[Row], other: Row, stream: str, table: int) -> dict[str, Estimate]:

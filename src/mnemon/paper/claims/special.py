@@ -8,18 +8,7 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate, paired_difference
 from mnemon.paper import bias, cells, memory_sizes, times
 from mnemon.paper.cells import Cell, ablation, row
-from mnemon.paper.claims.kinds import images
-from mnemon.paper.claims.verdicts import (
-    CONFIRMED,
-    CONTRADICTED,
-    DEPENDS,
-    Case,
-    Finding,
-    above,
-    below,
-    points,
-    verdict,
-)
+from mnemon.paper.claims.verdicts import CONFIRMED, CONTRADICTED, DEPENDS, Case, Finding, above, below, points, verdict
 from mnemon.paper.results import LEAST, Absent, Results, judged
 from mnemon.render import names
 
@@ -99,7 +88,7 @@ def ncm_costs_little(results: Results) -> Finding:
         if line and line["tested"] >= 10_000 and {"softmax", "ncm"} <= line["test_s"].keys():
             share = 100 * (line["test_s"]["ncm"] / line["test_s"]["softmax"] - 1)
             shares.append(share <= NEARLY_FREE)
-            said.append(f"{images(line)}: {names.fixed(share, 1)} % more than softmax ({line['device']})")
+            said.append(f"{times.images(line)}: {names.fixed(share, 1)} % more than softmax ({line['device']})")
     if not said:
         raise Absent("test times (`mnemon reproduce fig4`)")
     return Finding(verdict(shares), "; ".join(said))

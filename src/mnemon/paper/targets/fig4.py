@@ -40,7 +40,7 @@ class Figure4(FigureTarget):
                 tested = 10_000 if where.type == "cuda" else 1000
                 setting = times.Setting(stream, times.SHAPES[stream], steps=steps, tested=tested)
                 line = times.measure(method, setting, where)
-                maker.say(f"{method}, images of {_shape(line)}: {names.fixed(line['step_ms'])} ms a step")
+                maker.say(f"{method}, images of {times.images(line)}: {names.fixed(line['step_ms'])} ms a step")
                 json_lines.add(out / times.FILE, line, times.SAME)
 
     def draw(self, figure: str, results: Results) -> Any:
@@ -53,7 +53,7 @@ class Figure4(FigureTarget):
             left, right = axes[2 * number : 2 * number + 2]
             steps = {names.METHODS[m]: lines[m]["step_ms"] for m in times.methods() if m in lines}
             _bars(left, steps, "ER", "training, ms a step")
-            left.set_title(f"images of {_shape(first)}; {first['device']}", loc="left")
+            left.set_title(f"images of {times.images(first)}; {first['device']}", loc="left")
             tests = {
                 f"{names.METHODS[m]} + {names.CLASSIFIERS.get(c, c)}": lines[m]["test_s"][c]
                 for m, c in TESTS
@@ -61,10 +61,6 @@ class Figure4(FigureTarget):
             }
             _bars(right, tests, "ER + softmax", f"test, s for {names.thousands(first['tested'])} images")
         return drawn
-
-
-def _shape(line: json_lines.Line) -> str:
-    return "×".join(str(side) for side in line["shape"])
 
 
 def _bars(ax: Any, values: dict[str, float], usual: str, label: str) -> None:

@@ -6,25 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnemon.paper import cells, documents, times
+from mnemon.paper import cells, documents, ranking, times
 from mnemon.paper.cells import Row
 from mnemon.paper.comparison import NOTHING, ours
 from mnemon.paper.drawing import COLOURS, CROWD, FORGETFUL, MUTED, Label, label_points, panels
 from mnemon.paper.plan import Maker, Scope, TargetPlan, plan_cells
-from mnemon.paper.ranking import (
-    COST_STREAM,
-    KINDS,
-    STREAMS,
-    Point,
-    Ranks,
-    cell,
-    cost,
-    extra_bytes,
-    found,
-    points,
-    ranks,
-    streams,
-)
+from mnemon.paper.ranking import COST_STREAM, KINDS, STREAMS, Point, Ranks, cost, found, points
 from mnemon.paper.results import LEAST, Absent, Results
 from mnemon.paper.targets.fig4 import Figure4
 from mnemon.paper.targets.target import Block, TableTarget, write_figure
@@ -63,8 +50,8 @@ class Ranking(TableTarget):
 
     def table(self, results: Results) -> Table:
         """Accuracy on each stream that has records, mean ranks, cost, memory."""
-        here = streams(results)
-        ranked = {kind: known for kind in KINDS if (known := ranks(results, kind)).streams}
+        here = ranking.streams(results)
+        ranked = {kind: known for kind in KINDS if (known := ranking.ranks(results, kind)).streams}
         columns = ["method", *map(names.stream, here), *(_rank_head(kind, known) for kind, known in ranked.items())]
         columns += ["step, × ER's", "test pass, × ER's", "kept beside an image"]
         accuracy = {stream: _column(results, stream) for stream in here}
@@ -73,7 +60,7 @@ class Ranking(TableTarget):
             line = [row.label, *(accuracy[stream][row] for stream in here)]
             line += [_rank(results, row, known) for known in ranked.values()]
             line += [NOT_MEASURED if ratio is None else names.fixed(ratio) for ratio in cost(results, row)]
-            extra = extra_bytes(row)
+            extra = ranking.extra_bytes(row)
             line.append("no memory" if extra is None else f"{names.thousands(extra)} bytes" if extra else NOTHING)
             lines.append(line)
         part = Part(headings(*columns), lines)
@@ -98,7 +85,7 @@ def _column(results: Results, stream: str) -> dict[Row, str]:
 
 def _alike(results: Results, row: Row, best: Row, stream: str) -> bool:
     try:
-        return results.difference(row, best, stream, cell(row, stream).table).sign >= 0
+        return results.difference(row, best, stream, ranking.cell(row, stream).table).sign >= 0
     except Absent:
         return False
 
