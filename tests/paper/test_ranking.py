@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from cell_records import committed, fifteen, made, put, results, row
+from cell_records import HYBRID, committed, fifteen, made, put, results, row, runs, timed
 from mnemon import cli
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
@@ -17,103 +17,19 @@ from mnemon.learning.memory import Memory
 from mnemon.metrics import confidence_interval
 from mnemon.paper import cells, device_time, plan, ranking, reproduce, times
 from mnemon.paper.cells import Cell
-from mnemon.paper.claims import entries
 from mnemon.paper.results import Results
 from mnemon.paper.targets.ranking import Ranking, without_crowding
 from mnemon.render import markup, names, svg
 from mnemon.render.tables import Bold
 
-HYBRID = "hybrid (the paper's own)"
 TEN, TWENTY = "split-cifar100-10", "split-cifar100-20"
 ACCURACY = "average_accuracy"
-
-
-def runs(levels, stream, table=1, **change):
-    """Fifteen records for each name at its level."""
-    return [r for name, level in levels.items() for r in fifteen(Cell(table, row(name), stream), level, **change)]
-
-
-def timed(steps, stream=TEN, **change):
-    usual = {"shape": [3, 32, 32], "device": "a device", "test_s": {"softmax": 1.0, "ncm": 1.04}, "tested": 10_000}
-    return [usual | {"method": m, "stream": stream, "step_ms": ms} | change for m, ms in steps.items()]
-
-
-def judged(claim, found, lines=()):
-    return tuple(
-        next(line[1:] for line in entries.check(results(found, lines=lines)).parts[0].rows if line[0] == claim)
-    )
 
 
 def lines_of(table):
     """Row name → column → text."""
     heads = [column.name for column in table.parts[0].columns]
     return {line[0]: dict(zip(heads, line, strict=True)) for line in table.parts[0].rows}
-
-
-# --- the claims about the baselines
-
-
-@pytest.mark.parametrize(("level", "verdict"), [(87.0, "contradicted"), (88.0, "confirmed"), (90.0, "confirmed")])
-def test_gmed_mir_is_competitive_where_it_is_not_clearly_worse(level, verdict):
-    found = runs({HYBRID: 88.0}, "split-mnist") + runs({"GMED-MIR": level}, "split-mnist")
-    said = judged("On MNIST GMED-MIR is competitive with it", found)
-    assert said[0] == verdict
-    assert f"{88.0 - level:+.2f}".replace("+0.00", "0.00").replace("-", "−") in said[1]
-
-
-def test_nobody_is_clearly_above_er_counts_who_was_run_and_excepts_aser():
-    claim = "No baseline but ASER is clearly above ER on CIFAR-100"
-    found = runs({"ER": 10, "MIR": 10.5, "CoPE": 9, "ASER": 14}, TEN)
-    assert judged(claim, found) == (
-        "confirmed so far",
-        "Split CIFAR-100, 10 tasks: the best is MIR, +0.50 ± 0.00 points over ER (2 of 6 run); ASER +4.00 ± 0.00",
-    )
-    better = found + runs({"ER": 9, "GMED-ER": 12}, TWENTY)
-    verdict, said = judged(claim, better)
-    assert verdict == "depends"
-    assert "20 tasks: the best is GMED-ER, +3.00 ± 0.00 points over ER (1 of 6 run)" in said
-    assert judged(claim, runs({"ER": 9, "ASER": 12, "fine-tune": 3}, TEN))[0] == "not run"
-
-
-def test_the_method_is_judged_on_smooth_streams_too():
-    claim = "It is the best on every Smooth stream"
-    assert judged(claim, runs({HYBRID: 30, "ER": 20}, "split-cifar10"))[0] == "not run"
-    found = runs({HYBRID: 30, "ER": 20, "MIR": 25}, "smooth-cifar10", 4)
-    verdict, said = judged(claim, found)
-    assert (verdict, said.partition(";")[0]) == (
-        "confirmed so far",
-        "Smooth CIFAR-10: +5.00 ± 0.00 points over MIR (2 of 4 baselines run)",
-    )
-    assert said.endswith("1 of the paper's 3 streams")
-    assert (
-        judged(claim, found + runs({"fine-tune": 10, "GMED-MIR": 25}, "smooth-cifar10", 4))[0] == "confirmed"
-    )  # all four
-    assert judged(claim, found + runs({HYBRID: 8, "ER": 9}, "smooth-cifar100", 4))[0] == "depends"
-
-
-def test_forgetting_is_compared_with_every_softmax_method_and_not_judged_on_mnist():
-    claim = "It forgets far less than every softmax method, except on MNIST"
-    here = lambda lost, stream: [r for name, by in lost.items() for r in _forgets(name, by, stream)]  # noqa: E731
-    found = here({HYBRID: 20, "ER": 50, "MIR": 40, "CoPE": 10}, "split-cifar10")  # CoPE has no softmax
-    mnist = here({HYBRID: 9, "ER": 8}, "split-mnist")
-    verdict, said = judged(claim, found + mnist)
-    assert verdict == "confirmed so far"
-    assert "Split MNIST: +1.00 ± 0.00 to ER (1 of 8 run), not judged" in said
-    assert "Split CIFAR-10: −20.00 ± 0.00 to MIR (2 of 8 run)" in said
-    assert judged(claim, mnist)[0] == "not run"
-    assert judged(claim, found + here({HYBRID: 20, "MIR": 15}, TEN))[0] == "depends"
-
-
-def _forgets(name, lost, stream):
-    return [made(Cell(2, row(name), stream), seed, lost=lost + seed / 10) for seed in range(15)]
-
-
-@pytest.mark.parametrize(("mir", "verdict"), [(4.0, "confirmed"), (2.2, "depends")])
-def test_slow_methods_are_slow_by_the_times(mir, verdict):
-    claim = "GSS, MIR and GMED take markedly longer than ER"
-    assert judged(claim, [], timed({"gss": 20.0, "mir": 4.0}))[0] == "not run"  # beside nothing
-    said = judged(claim, [], timed({"er": 2.0, "gss": 20.0, "mir": mir}))
-    assert said == (verdict, f"3×32×32: GSS 10.00 ×, MIR {mir / 2:.2f} × ER's step (2 of 4 timed, a device)")
 
 
 # --- the table
