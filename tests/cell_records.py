@@ -9,10 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from mnemon.experiments import protocol, records
+from mnemon.experiments.found import Found
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, evidence, numbers
-from mnemon.paper.cells import Library
+from mnemon.paper import cells, numbers
+from mnemon.paper.cells import Cell
+from mnemon.paper.claims import entries
+from mnemon.paper.results import Results
 from mnemon.render import names
+
+HYBRID = "hybrid (the paper's own)"
 
 
 def committed():
@@ -77,5 +82,25 @@ def put(folder, found):
     return folder
 
 
-def source(found, out=Path("nowhere"), lines=()):
-    return evidence.Source(out, Library(found), Library([]), lines)
+def results(found, out=Path("nowhere"), lines=(), **more):
+    return Results(out, Found(found), lines, **more)
+
+
+def values(found, cell):
+    """What the records that count for a cell say."""
+    return tuple(results(found).of(cell).values.values())
+
+
+def runs(levels, stream, table=1, **change):
+    """Fifteen records for each name at its level."""
+    return [r for name, level in levels.items() for r in fifteen(Cell(table, row(name), stream), level, **change)]
+
+
+def timed(steps, stream="split-cifar100-10", **change):
+    usual = {"shape": [3, 32, 32], "device": "a device", "test_s": {"softmax": 1.0, "ncm": 1.04}, "tested": 10_000}
+    return [usual | {"method": m, "stream": stream, "step_ms": ms} | change for m, ms in steps.items()]
+
+
+def judged(found, lines=()):
+    """Claim → verdict and numbers."""
+    return {line[0]: line[1:] for line in entries.check(results(found, lines=lines)).parts[0].rows}

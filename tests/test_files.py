@@ -10,7 +10,7 @@ from mnemon import MnemonError, checkpoint, data, files
 from mnemon.data.datasets import cifar10
 from mnemon.experiments import records
 from mnemon.experiments.recipes import recipes
-from mnemon.paper import measured, searches
+from mnemon.paper import json_lines, searches, times
 from mnemon.report import groups
 
 DEEP = "[" * 200_000
@@ -50,14 +50,14 @@ def test_a_card_is_damaged_and_the_other_datasets_are_listed(capsys):
 def test_the_others(tmp_path, copied):
     (tmp_path / "tuning").mkdir()
     (tmp_path / "details").mkdir()
-    for name in ("0000000001.json", "tuning/a.json", "details/a.json", measured.TIMES):
+    for name in ("0000000001.json", "tuning/a.json", "details/a.json", times.FILE):
         (tmp_path / name).write_text(DEEP)
     copied.write_text(DEEP)
     record = {"run": "a", "classifier": "ncm"}
     for call in (
         lambda: searches.markdown(tmp_path),
         lambda: groups._details(tmp_path, [record]),
-        lambda: measured.read(tmp_path, measured.TIMES),
+        lambda: json_lines.read(tmp_path / times.FILE),
         lambda: cifar10.read_labels(DEEP.encode(), "labels"),
         recipes.cells,
     ):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mnemon.experiments.stats import Estimate, estimate, paired_difference
+from mnemon.experiments.stats import Estimate, estimate, fixed, paired_difference
+from mnemon.render import names
 
 
 def test_an_estimate_is_the_mean_with_its_interval_by_student() -> None:
@@ -46,3 +47,9 @@ def test_signs_are_written_with_a_true_minus_and_zero_has_none() -> None:
     assert Estimate(-1.5, 0.5, 2).text() == "−1.50 ± 0.50"
     assert Estimate(-0.001, None, 1).text(signed=True) == "0.00"
     assert Estimate(1.5, None, 1).text(1, signed=True) == "+1.5"
+
+
+def test_names_write_numbers_with_the_same_function() -> None:
+    assert names.fixed is fixed
+    assert [fixed(value, signed=True) for value in (1.234, -1.234, 0.001)] == ["+1.23", "−1.23", "0.00"]
+    assert names.number(-0.5) == "−0.5"

@@ -15,7 +15,7 @@ from mnemon.experiments.found import Found
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.summary import interval
+from mnemon.experiments.stats import estimate
 from mnemon.experiments.tuning import search
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
@@ -336,7 +336,7 @@ def test_the_searches_of_a_folder_as_a_table(tmp_path):
     """The best first, with what the recipe is now; a log that is none is named."""
     found = tune(tmp_path, ["lr=0.02,0.2"])
     (line,) = searches.markdown(tmp_path).splitlines()[2:]
-    best, other = (interval(c.accuracies) for c in found.candidates)
+    best, other = (str(estimate(c.accuracies)) for c in found.candidates)
     assert f"| ER, Split Digits | η 0.02, 0.2 | 100–101 | η 0.2 | η {found.chosen.values['lr']}: {best}; " in line
     assert line.endswith(f"{other} |")
     (tmp_path / "tuning" / "x.json").write_text("{")

@@ -16,7 +16,8 @@ from mnemon.experiments.found import Found
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import methods
-from mnemon.paper import documents, evidence, reproduce, sensitivity
+from mnemon.paper import documents, reproduce, sensitivity
+from mnemon.paper.results import Results
 from mnemon.paper.sensitivity import STUDIES
 from mnemon.render import names
 from mnemon.streams import smooth
@@ -127,17 +128,19 @@ def test_the_page_names_and_draws_the_spread():
 
 def test_the_page_has_the_tables_of_the_records():
     page = ROOT / "docs" / "ambiguities.md"
-    tables = reproduce.writer(page, evidence.source(ROOT / "results"))
+    found = Results.read(ROOT / "results")
     assert documents.names(page) == ["sensitivity"]
-    assert documents.filled(page.read_text(), tables) == page.read_text(), "run: make results"
+    assert (
+        documents.filled(page.read_text(), lambda name: reproduce.block(name, found, page.parent)) == page.read_text()
+    ), "run: make results"
 
 
 def test_a_study_changes_one_choice():
     """Within a study, runs of one method on one stream differ in what the study is about, and in nothing else."""
     for study in STUDIES:
         for stream in study.streams:
-            for method in {v.method for v in study.variants}:
-                rows = [v for v in study.variants if v.method == method]
+            for method in {v.method for v in study.alternatives}:
+                rows = [v for v in study.alternatives if v.method == method]
                 specs = [v.spec(stream, 0) for v in rows]
                 options = [s.choice().options() for s in specs]
                 varied = {name for o in options for name in o if any(o[name] != other.get(name) for other in options)}
@@ -187,10 +190,10 @@ def test_missing_runs_are_each_named_once():
 
 def test_reproduce_makes_what_the_tables_miss(tmp_path):
     """Only what has no record; a run that two studies read is made once, with the classifiers of both."""
-    work = reproduce.Work(["sensitivity"], tmp_path, streams=("split-mnist",))
+    work = reproduce.Reproduction(["sensitivity"], tmp_path, streams=("split-mnist",))
     (plan,) = work.plans()
     assert (plan.there, plan.of) == (0, 18)
     er = [s for s in plan.runs if (s.method, s.order, s.seed, s.options.get("forward")) == ("er", "natural", 0, None)]
     assert er[0].classifiers == ("ncm", "ncm-raw", "ncm-unit", "softmax")
-    (plan,) = reproduce.Work(["sensitivity"], ROOT / "results", streams=("split-mnist",)).plans()
+    (plan,) = reproduce.Reproduction(["sensitivity"], ROOT / "results", streams=("split-mnist",)).plans()
     assert (plan.there, plan.of, plan.runs) == (18, 18, [])

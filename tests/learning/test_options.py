@@ -10,9 +10,9 @@ import mnemon
 from command_line import run
 from mnemon import MnemonError
 from mnemon.experiments import records, tuning
+from mnemon.experiments.job import _kind
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.work import _kind
 from mnemon.learning import options
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner

@@ -8,107 +8,28 @@ from itertools import pairwise
 import pytest
 import torch
 
-from cell_records import committed, fifteen, made, put, row, source
+from cell_records import HYBRID, committed, fifteen, made, put, results, row, runs, timed
 from mnemon import cli
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
 from mnemon.metrics import confidence_interval
-from mnemon.paper import cells, claims, evidence, figures, ranking, reproduce, spent, times
+from mnemon.paper import cells, device_time, plan, ranking, reproduce, times
 from mnemon.paper.cells import Cell
+from mnemon.paper.results import Results
+from mnemon.paper.targets.ranking import Ranking, without_crowding
 from mnemon.render import markup, names, svg
 from mnemon.render.tables import Bold
 
-HYBRID = "hybrid (the paper's own)"
 TEN, TWENTY = "split-cifar100-10", "split-cifar100-20"
 ACCURACY = "average_accuracy"
-
-
-def runs(levels, stream, table=1, **change):
-    """Fifteen records for each name at its level."""
-    return [r for name, level in levels.items() for r in fifteen(Cell(table, row(name), stream), level, **change)]
-
-
-def timed(steps, stream=TEN, **change):
-    usual = {"shape": [3, 32, 32], "device": "a device", "test_s": {"softmax": 1.0, "ncm": 1.04}, "tested": 10_000}
-    return [usual | {"method": m, "stream": stream, "step_ms": ms} | change for m, ms in steps.items()]
-
-
-def judged(claim, found, lines=()):
-    return tuple(next(line[1:] for line in claims.check(source(found, lines=lines)).parts[0].rows if line[0] == claim))
 
 
 def lines_of(table):
     """Row name → column → text."""
     heads = [column.name for column in table.parts[0].columns]
     return {line[0]: dict(zip(heads, line, strict=True)) for line in table.parts[0].rows}
-
-
-# --- the claims about the baselines
-
-
-@pytest.mark.parametrize(("level", "verdict"), [(87.0, "contradicted"), (88.0, "confirmed"), (90.0, "confirmed")])
-def test_gmed_mir_is_competitive_where_it_is_not_clearly_worse(level, verdict):
-    found = runs({HYBRID: 88.0}, "split-mnist") + runs({"GMED-MIR": level}, "split-mnist")
-    said = judged("On MNIST GMED-MIR is competitive with it", found)
-    assert said[0] == verdict
-    assert f"{88.0 - level:+.2f}".replace("+0.00", "0.00").replace("-", "−") in said[1]
-
-
-def test_nobody_is_clearly_above_er_counts_who_was_run_and_excepts_aser():
-    claim = "No baseline but ASER is clearly above ER on CIFAR-100"
-    found = runs({"ER": 10, "MIR": 10.5, "CoPE": 9, "ASER": 14}, TEN)
-    assert judged(claim, found) == (
-        "confirmed so far",
-        "Split CIFAR-100, 10 tasks: the best is MIR, +0.50 ± 0.00 points over ER (2 of 6 run); ASER +4.00 ± 0.00",
-    )
-    better = found + runs({"ER": 9, "GMED-ER": 12}, TWENTY)
-    verdict, said = judged(claim, better)
-    assert verdict == "depends"
-    assert "20 tasks: the best is GMED-ER, +3.00 ± 0.00 points over ER (1 of 6 run)" in said
-    assert judged(claim, runs({"ER": 9, "ASER": 12, "fine-tune": 3}, TEN))[0] == "not run"
-
-
-def test_the_method_is_judged_on_smooth_streams_too():
-    claim = "It is the best on every Smooth stream"
-    assert judged(claim, runs({HYBRID: 30, "ER": 20}, "split-cifar10"))[0] == "not run"
-    found = runs({HYBRID: 30, "ER": 20, "MIR": 25}, "smooth-cifar10", 4)
-    verdict, said = judged(claim, found)
-    assert (verdict, said.partition(";")[0]) == (
-        "confirmed so far",
-        "Smooth CIFAR-10: +5.00 ± 0.00 points over MIR (2 of 4 baselines run)",
-    )
-    assert said.endswith("1 of the paper's 3 streams")
-    assert (
-        judged(claim, found + runs({"fine-tune": 10, "GMED-MIR": 25}, "smooth-cifar10", 4))[0] == "confirmed"
-    )  # all four
-    assert judged(claim, found + runs({HYBRID: 8, "ER": 9}, "smooth-cifar100", 4))[0] == "depends"
-
-
-def test_forgetting_is_compared_with_every_softmax_method_and_not_judged_on_mnist():
-    claim = "It forgets far less than every softmax method, except on MNIST"
-    here = lambda lost, stream: [r for name, by in lost.items() for r in _forgets(name, by, stream)]  # noqa: E731
-    found = here({HYBRID: 20, "ER": 50, "MIR": 40, "CoPE": 10}, "split-cifar10")  # CoPE has no softmax
-    mnist = here({HYBRID: 9, "ER": 8}, "split-mnist")
-    verdict, said = judged(claim, found + mnist)
-    assert verdict == "confirmed so far"
-    assert "Split MNIST: +1.00 ± 0.00 to ER (1 of 8 run), not judged" in said
-    assert "Split CIFAR-10: −20.00 ± 0.00 to MIR (2 of 8 run)" in said
-    assert judged(claim, mnist)[0] == "not run"
-    assert judged(claim, found + here({HYBRID: 20, "MIR": 15}, TEN))[0] == "depends"
-
-
-def _forgets(name, lost, stream):
-    return [made(Cell(2, row(name), stream), seed, lost=lost + seed / 10) for seed in range(15)]
-
-
-@pytest.mark.parametrize(("mir", "verdict"), [(4.0, "confirmed"), (2.2, "depends")])
-def test_slow_methods_are_slow_by_the_times(mir, verdict):
-    claim = "GSS, MIR and GMED take markedly longer than ER"
-    assert judged(claim, [], timed({"gss": 20.0, "mir": 4.0}))[0] == "not run"  # beside nothing
-    said = judged(claim, [], timed({"er": 2.0, "gss": 20.0, "mir": mir}))
-    assert said == (verdict, f"3×32×32: GSS 10.00 ×, MIR {mir / 2:.2f} × ER's step (2 of 4 timed, a device)")
 
 
 # --- the table
@@ -118,9 +39,9 @@ def test_a_method_gets_no_rank_for_streams_it_was_not_run_on():
     found = runs({"ER": 85, HYBRID: 88, "CoPE": 95, "ER + NCM": 88}, "split-mnist")
     found += runs({"ER": 40, HYBRID: 50, "ER + NCM": 45}, "split-cifar10")
     found += fifteen(Cell(1, row("CoPE"), "split-cifar10"), 99)[:2]  # too few to judge by
-    known = ranking.ranks(source(found), "Split")
+    known = ranking.ranks(results(found), "Split")
     assert {way.name: rank for way, rank in known.of.items()} == {"ER": 3.0, HYBRID: 1.25, "ER + NCM": 1.75}
-    shown = lines_of(ranking.table(source(found)))
+    shown = lines_of(Ranking().table(results(found)))
     assert shown["CoPE"]["mean rank on Split (of 3)"] == "– (1 of 2 run)"
     assert shown["ER"]["mean rank on Split (of 3)"] == "3.0"
     assert not [head for head in shown["ER"] if "Smooth" in head or "CIFAR-100" in head]  # nothing is known of them
@@ -129,39 +50,39 @@ def test_a_method_gets_no_rank_for_streams_it_was_not_run_on():
 def test_the_ranking_has_the_best_in_bold_and_says_who_is_not_told_from_it():
     near = [made(Cell(4, row("hybrid-ACE"), "smooth-cifar10"), s, 50 + (-1) ** s) for s in range(14)]
     found = runs({"ER + NCM": 50.2, "ER": 40}, "smooth-cifar10", 4) + near
-    shown = {name: line["Smooth CIFAR-10"] for name, line in lines_of(ranking.table(source(found))).items()}
+    shown = {name: line["Smooth CIFAR-10"] for name, line in lines_of(Ranking().table(results(found))).items()}
     assert [name for name, text in shown.items() if isinstance(text, Bold)] == ["ER + NCM †"]
     assert shown["hybrid-ACE †"].startswith("50.00 ± ")
     assert shown["hybrid-ACE †"].endswith("(n = 14) ≈")
     assert shown["ER"] == "40.00 ± 0.25"
     assert {shown[name] for name in ("GSS", "SCR †", HYBRID)} == {"not run"}
-    assert markup.latex(ranking.table(source(found)), "mnemon").isascii()
+    assert markup.latex(Ranking().table(results(found)), "mnemon").isascii()
 
 
 def test_costs_are_beside_ers_and_only_what_was_measured():
     found = runs({"ER": 40, "ER + NCM": 50, HYBRID: 49}, TEN)
     step, test = "step, × ER's", "test pass, × ER's"
-    shown = lines_of(ranking.table(source(found, lines=timed({"er": 2.0, "hybrid": 2.5, "mir": 5.0}))))
+    shown = lines_of(Ranking().table(results(found, lines=timed({"er": 2.0, "hybrid": 2.5, "mir": 5.0}))))
     assert (shown["ER"][step], shown["ER"][test]) == ("1.00", "1.00")
     assert (shown["ER + NCM †"][step], shown["ER + NCM †"][test]) == ("1.00", "1.04")  # trains as ER does
     assert (shown[HYBRID][step], shown[HYBRID][test]) == ("1.25", "1.04")
     assert shown["MIR"][step] == "2.50"
     assert (shown["GSS"][step], shown["GSS"][test]) == ("not measured", "not measured")
-    few = lines_of(ranking.table(source(found, lines=timed({"er": 2.0, "hybrid": 2.5}, tested=1000))))
+    few = lines_of(Ranking().table(results(found, lines=timed({"er": 2.0, "hybrid": 2.5}, tested=1000))))
     assert (few[HYBRID][step], few[HYBRID][test]) == ("1.25", "not measured")
-    assert ranking.cost(source([], lines=timed({"er": 2.0, "hybrid": 2.5})), row(HYBRID), "split-mnist").step is None
+    assert ranking.cost(results([], lines=timed({"er": 2.0, "hybrid": 2.5})), row(HYBRID), "split-mnist").step is None
 
 
-@pytest.mark.parametrize("way", ranking.rows(), ids=lambda way: way.name)
+@pytest.mark.parametrize("way", cells.online_rows(), ids=lambda way: way.name)
 def test_what_is_kept_beside_an_image_is_what_the_memory_holds(way):
     method = choose(way.method).method
     if not method.replays:
-        assert ranking.kept(way) is None
+        assert ranking.extra_bytes(way) is None
         return
     pixels = torch.float32 if method.edits_memory else torch.uint8
     memory = Memory(4, (3, 32, 32), pixels, torch.device("cpu"), method.columns, capacity=100)
     held = sum(part[0].nbytes for part in (memory.x, *memory.extra.values()))
-    assert ranking.kept(way) == held - 3 * 32 * 32
+    assert ranking.extra_bytes(way) == held - 3 * 32 * 32
 
 
 # --- the picture
@@ -170,14 +91,14 @@ def test_what_is_kept_beside_an_image_is_what_the_memory_holds(way):
 def test_the_picture_marks_whom_nobody_beats_at_its_cost():
     found = runs({"ER": 40, "ER + NCM": 50, HYBRID: 49, "MIR": 42, "GSS": 60, "A-GEM": 50}, "split-cifar10")
     lines = timed({"er": 2.0, "hybrid": 2.5, "mir": 4.0, "gss": 20.0, "a-gem": 2.0, "fine-tune": 1.0})
-    shown = ranking.points(source(found, lines=lines), "split-cifar10")
+    shown = ranking.points(results(found, lines=lines), "split-cifar10")
     assert {p.row.name for p in shown if p.best} == {"ER + NCM", "GSS", "A-GEM"}
     assert {p.row.name: p.cost for p in shown}["GSS"] == 10.0
-    assert shown[0].half == pytest.approx(0.2477, abs=1e-3)
+    assert shown[0].accuracy.half == pytest.approx(0.2477, abs=1e-3)
     assert len(shown) == 6  # fine-tune was timed, not run
-    assert len(figures._crowd(shown)) == 6  # five of them keep A-GEM among them
+    assert len(without_crowding(shown)) == 6  # five of them keep A-GEM among them
     more = [p._replace(row=row("CoPE")) for p in shown[:1]]
-    assert "A-GEM" not in {p.row.name for p in figures._crowd(shown + more)}
+    assert "A-GEM" not in {p.row.name for p in without_crowding(shown + more)}
 
 
 def test_names_in_the_picture_stay_apart_and_in_order():
@@ -207,12 +128,14 @@ def test_without_times_the_picture_is_not_drawn_and_the_page_says_so(tmp_path, c
 
 
 def test_the_target_asks_for_runs_and_times(tmp_path):
-    work = reproduce.Work(["ranking"], tmp_path, seeds=[0], methods=["er"], streams=["split-mnist", TEN])
-    (plan,) = work.plans("a device")
-    assert [(spec.method, spec.stream) for spec in plan.runs] == [("er", TEN), ("er", "split-mnist")]
-    assert plan.timed == [("er", TEN)]
+    work = reproduce.Reproduction(["ranking"], tmp_path, seeds=[0], methods=["er"], streams=["split-mnist", TEN])
+    (planned,) = work.plans("a device")
+    assert [(spec.method, spec.stream) for spec in planned.runs] == [("er", TEN), ("er", "split-mnist")]
+    assert planned.measurements == [("er", TEN)]
     assert not [
-        spec for spec in reproduce.Work(["ranking"], tmp_path).plans()[0].runs if spec.method in names.UPPER_BOUNDS
+        spec
+        for spec in reproduce.Reproduction(["ranking"], tmp_path).plans()[0].runs
+        if spec.method in names.UPPER_BOUNDS
     ]
 
 
@@ -224,11 +147,11 @@ def test_a_method_is_timed_once_for_two_targets(tmp_path, monkeypatch):
         return timed({method: 1.0}, setting.stream, device="cpu")[0]
 
     monkeypatch.setattr(times, "measure", measure)
-    monkeypatch.setattr(reproduce.measured, "can_run", lambda stream: False)
-    work = reproduce.Work(["fig4", "ranking"], tmp_path, methods=["er"])
+    monkeypatch.setattr(plan, "can_run", lambda stream: False)
+    work = reproduce.Reproduction(["fig4", "ranking"], tmp_path, methods=["er"])
     work.make("cpu", progress=Progress(quiet=True), say=str)
     assert asked == [("er", stream) for stream in times.SHAPES]
-    assert not [plan for plan in work.plans("cpu") if plan.timed]
+    assert not [planned for planned in work.plans("cpu") if planned.measurements]
 
 
 # --- what the tables took
@@ -240,7 +163,7 @@ def test_device_time_divides_only_what_says_how_many_shared_it():
     found = [made(cell, seed, at_once=30, seconds=took, **gpu) for seed in range(3)]
     found += [made(cell, 3, seconds=took, **gpu), made(cell, 4, at_once=1, seconds=took, **gpu)]
     found += [made(Cell(1, row("MIR"), "split-mnist"), 0, at_once=2, seconds=took)]
-    said = spent.sentence(source(found))
+    said = device_time.sentence(results(found))
     assert "6 of them are there." in said
     assert "**a GPU**: 3 runs that shared the device took 1.0 minutes of it" in said
     assert "2 runs that name none beside them took 20.0 minutes by their own clocks" in said
@@ -249,7 +172,7 @@ def test_device_time_divides_only_what_says_how_many_shared_it():
 
 def test_device_time_counts_a_training_once_and_leaves_mini_imagenet_out():
     er = [made(Cell(1, row(name), "split-mnist"), seed) for name in ("ER", "ER + NCM") for seed in range(15)]
-    wanted, there = spent.runs(source([*er, made(Cell(1, row("ER"), "split-mini_imagenet-10"))]))
+    wanted, there = device_time.runs(results([*er, made(Cell(1, row("ER"), "split-mini_imagenet-10"))]))
     assert len(there) == 15
     split = (len(cells.rows(1)) - 1) * 4 - 2  # ER and ER + NCM are one training; i.i.d. runs know no tasks
     assert wanted == 15 * (split + (len(cells.rows(4)) - 1) * 2)
@@ -260,12 +183,12 @@ def test_device_time_counts_a_training_once_and_leaves_mini_imagenet_out():
 
 def test_the_advice_of_the_page_is_what_the_records_say():
     """When this fails, the records changed: read docs/choosing.md again and say what they say now."""
-    known = evidence.source(committed())
-    mean = lambda name, stream: ranking.found(known, row(name), stream).mean  # noqa: E731
+    known = Results.read(committed())
+    mean = lambda name, stream: ranking.found(known, row(name), stream).estimate.mean  # noqa: E731
     here = ranking.streams(known)
     best = {
-        stream: max((way for way in ranking.rows() if ranking.found(known, way, stream).values),
-                    key=lambda way: ranking.found(known, way, stream).mean).name for stream in here
+        stream: max((way for way in cells.online_rows() if ranking.found(known, way, stream).values),
+                    key=lambda way: ranking.found(known, way, stream).estimate.mean).name for stream in here
     }  # fmt: skip
     assert best == {
         "split-mnist": "ER + NCM",
@@ -275,27 +198,27 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         "smooth-cifar10": "ER + NCM",
         "smooth-cifar100": "hybrid-ACE",
     }
-    shown = lines_of(ranking.table(known))
+    shown = lines_of(Ranking().table(known))
     assert [name for name, line in shown.items() if line["Split MNIST"].endswith("≈")] == ["CoPE"]
     assert [name for name, line in shown.items() if line["Smooth CIFAR-100"].endswith("≈")] == ["ER + NCM †"]
     assert all(mean("ER + NCM", stream) > mean("ER", stream) for stream in here)
-    apart = {s: ranking.gap(known, row(HYBRID), row("ER + NCM"), s, ranking.cell(row("ER"), s).table) for s in here}
-    assert {s for s in here if not apart[s].below} == {"split-cifar10", "smooth-cifar100"}
-    assert not [s for s in here if apart[s].above]
-    softmax = [way for way in ranking.rows() if way.classifier == "softmax"]
+    apart = {s: known.difference(row(HYBRID), row("ER + NCM"), s, ranking.cell(row("ER"), s).table) for s in here}
+    assert {s for s in here if apart[s].sign >= 0} == {"split-cifar10", "smooth-cifar100"}
+    assert not [s for s in here if apart[s].sign > 0]
+    softmax = [way for way in cells.online_rows() if way.classifier == "softmax"]
     known_means = {
-        (w.name, s): sum(v) / len(v) for s in here for w in softmax if (v := ranking.found(known, w, s).values)
+        (w.name, s): found.mean for s in here for w in softmax if (found := ranking.found(known, w, s).estimate)
     }
     above = [(name, stream) for (name, stream), value in known_means.items() if value > mean(HYBRID, stream)]
     assert above == [("ER-ACE", TEN), ("ER-ACE", TWENTY)]
-    las = [ranking.gap(known, row(HYBRID), row("LAS"), s) for s in (TEN, TWENTY)]
-    assert not any(gap.above or gap.below for gap in las)
+    las = [known.difference(row(HYBRID), row("LAS"), s) for s in (TEN, TWENTY)]
+    assert not any(gap.sign for gap in las)
     leading = {s: max((value, name) for (name, stream), value in known_means.items() if stream == s)[1] for s in here}
     assert [s for s, name in leading.items() if name == "ER-ACE"] == ["split-cifar10", TEN, TWENTY]
     dear = {"MIR", "GMED-ER", "GMED-MIR", "GSS", "ASER"}
     assert all(value < mean("ER + NCM", s) for (name, s), value in known_means.items() if name in dear)
     assert all(2.6 < float(shown[name]["step, × ER's"]) < 6.5 for name in dear)
-    wide = known.library.like(
+    wide = known.index.like(
         Spec("scr", TEN, loss="supcon", options={"lr": 0.05, "replay_size": 100, "views": 2}), "ncm-unit"
     )
     pages = [committed().parent / "docs" / name for name in ("methods/scr.md", "choosing.md")]
@@ -306,6 +229,8 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         assert more > half
         assert f"{more:.1f} ± {half:.1f}" in of_scr
     among, half = confidence_interval([record[ACCURACY] for record in wide.values()])
-    assert all(among - half > mean(way.name, TEN) for way in ranking.rows() if ranking.found(known, way, TEN).values)
+    assert all(
+        among - half > mean(way.name, TEN) for way in cells.online_rows() if ranking.found(known, way, TEN).values
+    )
     assert f"{among:.2f} ± {half:.2f}" in of_scr
     assert f"{among:.2f} ± {half:.2f}" in of_advice

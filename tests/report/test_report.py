@@ -22,10 +22,10 @@ from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
 from mnemon.metrics import confidence_interval
 from mnemon.render import names
-from mnemon.report import facts, groups
+from mnemon.report import groups, protocol_summary
 from mnemon.report.commands import commands
-from mnemon.report.exhibits import drawn_groups
-from mnemon.report.finding import headline
+from mnemon.report.figures import drawn_groups
+from mnemon.report.headline import headline
 from mnemon.report.page import _front
 from mnemon.report.pairs import difference
 
@@ -251,9 +251,9 @@ def test_the_settings_of_a_method_itself_speak_for_it(tmp_path):
         record["protocol"] = record["protocol"] | {"backbone": "Mine"}
     put(tmp_path, cell + lucky + own_network + [usual("hybrid", "hybrid", s, level=80) for s in range(3)])
     (section,) = groups.read(tmp_path)
-    (meant,) = (g for g in section.groups if g.way[0] == "er" and g.accuracy < 55)
+    (meant,) = (g for g in section.groups if g.variant.method == "er" and g.accuracy < 55)
     assert "ER with a softmax classifier (lr 0.2," in headline(section)
-    assert [g for g in drawn_groups(section.groups) if g.way[0] == "er"] == [meant]
+    assert [g for g in drawn_groups(section.groups) if g.variant.method == "er"] == [meant]
     assert id(meant) in _front(section.groups)
     rows = lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er"))
     (hybrid,) = (row for row in rows if row[0] == "hybrid + NCM")
@@ -526,7 +526,7 @@ def test_a_command_names_what_it_does_not_take_by_itself(copied):
 def test_protocol(tmp_path):
     put(tmp_path, demo())
     (section,) = groups.read(tmp_path)
-    terms = dict(facts.protocol(section))
+    terms = dict(protocol_summary.protocol(section))
     assert terms["Dataset"] == "digits, sha256 abababababab"
     assert terms["Stream"] == "5 tasks of 2 classes: 0 1 · 2 3 · 4 5 · 6 7 · 8 9"
     assert terms["Samples"] == "1,250 in the stream, 25 of each class"
@@ -636,12 +636,12 @@ def test_the_table_has_every_group_and_its_difference_seed_by_seed(tmp_path):
     found += [make("er", seed=s, level=90) | {"order": "random"} for s in range(2)]
     put(tmp_path, found)
     table = lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er"))
-    assert table[0] == ["Split Digits", "Average Accuracy", "Average Forgetting", "against er", "runs"]
+    assert table[0] == ["Split Digits", "Average Accuracy", "Average Forgetting", "against er", "pairs", "runs"]
     by_name = {row[0]: row for row in table[2:6]}
-    assert by_name["ER + softmax (order natural)"][3:] == ["", "4"]  # it is the rival itself
-    assert by_name["hybrid + NCM"][3:] == ["+5.00 ± 0.00", "3"]
-    assert by_name["MIR + softmax"][3:] == ["", "4"]
-    assert by_name["ER + softmax (order random)"][3:] == ["", "2"]
+    assert by_name["ER + softmax (order natural)"][3:] == ["", "", "4"]  # it is the rival itself
+    assert by_name["hybrid + NCM"][3:] == ["+5.00 ± 0.00", "3", "3"]
+    assert by_name["MIR + softmax"][3:] == ["", "", "4"]
+    assert by_name["ER + softmax (order random)"][3:] == ["", "", "2"]
 
     with open(mnemon.report.write_table(tmp_path, tmp_path / "t.csv", "er+softmax"), newline="") as file:
         rows = {(r["method"], r["order"]): r for r in csv.DictReader(file)}

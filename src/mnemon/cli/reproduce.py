@@ -67,7 +67,7 @@ def reproduce(
         raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
-    work = paper.Work(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))
+    work = paper.Reproduction(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))
     paper.check(fill)
     if not records_only:
         plans = work.plans(paper.device_name(device))

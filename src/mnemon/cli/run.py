@@ -26,7 +26,7 @@ def run(
         str | None,
         unset(
             "another classifier, or several with commas: one training, a record each; `mnemon list classifiers`",
-            "NAME[:OPTION=VALUE…],…",
+            "NAMES",
             "the method's own",
         ),
     ] = None,
@@ -44,7 +44,7 @@ def run(
         str | None,
         unset(
             "mlp, resnet18, identity (no network) or auto, with options: mlp:width=200; `mnemon list backbones`",
-            "NAME[:OPTION=VALUE…]",
+            "NAME",
             "the dataset's own",
         ),
     ] = None,
@@ -142,7 +142,7 @@ def tune(
     device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
     """
     from mnemon.experiments import protocol
-    from mnemon.experiments.summary import interval
+    from mnemon.experiments.stats import estimate
     from mnemon.experiments.tuning import check_keep, search
 
     if keep:
@@ -166,7 +166,7 @@ def tune(
         (
             str(found.candidates.index(c) + 1),
             *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
-            "diverged" if c.diverged else interval(c.accuracies),
+            "diverged" if c.diverged else str(estimate(c.accuracies)),
             str(len(c.records)),
             ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
         )

@@ -24,9 +24,8 @@ class Estimate(NamedTuple):
 
     def text(self, digits: int = 2, *, signed: bool = False) -> str:
         """51.01 ± 0.83; with `signed` a plus sign before a positive mean."""
-        mean = fixed(self.mean, digits)
-        plus = "+" if signed and round(self.mean, digits) > 0 else ""
-        return f"{plus}{mean}" + ("" if self.half is None else f" ± {fixed(self.half, digits)}")
+        half = "" if self.half is None else f" ± {fixed(self.half, digits)}"
+        return fixed(self.mean, digits, signed=signed) + half
 
     def __str__(self) -> str:
         return self.text()
@@ -48,7 +47,12 @@ def paired_difference(mine: Mapping[int, float], theirs: Mapping[int, float]) ->
     return estimate(mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys()))
 
 
-def fixed(value: float, digits: int = 2) -> str:
-    """With a true minus sign, as wide as a plus, and none before zero."""
+def fixed(value: float, digits: int = 2, *, signed: bool = False) -> str:
+    """51.01, −0.30; `signed` puts a plus before what is above zero as it is written."""
     written = f"{value:.{digits}f}"
+    return ("+" if signed and float(written) > 0 else "") + minus(written)
+
+
+def minus(written: str) -> str:
+    """A true minus sign, as wide as a plus, and none before zero."""
     return written.replace("-", "−") if float(written) else written.lstrip("-")

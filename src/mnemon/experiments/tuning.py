@@ -25,7 +25,6 @@ from mnemon import files
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol, records
 from mnemon.experiments.found import Found
-from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.recipes.grids import Grid
@@ -33,7 +32,7 @@ from mnemon.experiments.records import Record
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.summary import interval
+from mnemon.experiments.stats import Estimate, estimate, fixed
 from mnemon.learning import options
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import choose_device
@@ -121,16 +120,16 @@ class Search:
         """Those of the last round that did not diverge, the best first."""
         return [c for c in self.candidates if c.rounds == len(self.rounds) and not c.diverged]
 
-    def behind(self, other: Candidate) -> tuple[float, float | None]:
-        """By how much a finalist is behind the chosen one, and the half-width of the 95 % interval of that difference,
-        seed by seed; None for a single seed."""
-        gaps = [a - b for a, b in zip(self.chosen.accuracies, other.accuracies, strict=True)]
-        return (gaps[0], None) if len(gaps) == 1 else confidence_interval(gaps)
+    def behind(self, other: Candidate) -> Estimate:
+        """By how much a finalist is behind the chosen one: the paired difference."""
+        gap = estimate(a - b for a, b in zip(self.chosen.accuracies, other.accuracies, strict=True))
+        assert gap is not None  # a finalist has runs
+        return gap
 
     def in_noise(self) -> list[Candidate]:
-        """The other finalists that these seeds cannot tell from the chosen one."""
-        gaps = [(other, *self.behind(other)) for other in self.finalists[1:]]
-        return [other for other, gap, half in gaps if gap == 0 or (half is not None and gap <= half)]
+        """The other finalists that are not significantly different from the chosen one on these seeds."""
+        gaps = [(other, self.behind(other)) for other in self.finalists[1:]]
+        return [other for other, gap in gaps if gap.mean == 0 or (gap.half is not None and gap.sign == 0)]
 
     def at_the_edge(self) -> list[str]:
         """Options whose chosen number is the first or last of its grid: there may be better ones beyond."""
@@ -147,12 +146,12 @@ class Search:
         origin = recipes.source(self.method, self.loss, name.kind, name.dataset)
         said = [f"chosen: {_said(self.chosen.values)}", f"recipe: {_said(self.recipe)} ({origin})"]
         if len(self.finalists) > 1:
-            gap, half = self.behind(self.finalists[1])
-            line = f"runner-up: {_said(self.finalists[1].values)}, {gap:.2f} behind"
-            if half is None:
+            gap = self.behind(self.finalists[1])
+            line = f"runner-up: {_said(self.finalists[1].values)}, {fixed(gap.mean)} behind"
+            if gap.half is None:
                 said.append(line + "; one seed cannot tell noise from difference")
             else:
-                said.append(line + f" (95 % interval of the difference, seed by seed: ± {half:.2f})")
+                said.append(line + f" (95 % interval of the difference, seed by seed: ± {fixed(gap.half)})")
                 if noise := len(self.in_noise()):
                     others = f"{noise} of {len(self.finalists) - 1} other finalists"
                     said.append(f"noise: {others} cannot be told from the chosen one with these seeds")
@@ -166,7 +165,7 @@ class Search:
         check_keep(name)
         values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
         on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
-        source = f"mnemon tune, on validation: {on}, accuracy {interval(self.chosen.accuracies)}"
+        source = f"mnemon tune, on validation: {on}, accuracy {estimate(self.chosen.accuracies)}"
         recipes.keep(self.cell, recipes.Cell(values, source))
         return f"{' / '.join(self.cell)}: {_said(values)} ({source})"
 

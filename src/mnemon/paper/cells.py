@@ -1,31 +1,24 @@
-"""Every cell of the paper's Tables 1 to 4: which runs stand behind it, and which records count for it.
+"""The cells of the paper's Tables 1 to 4, and the runs behind each.
 
-A cell is a way to learn and classify (method, loss, classifier) on a stream. Its hyper-parameters are those its `Spec` has
-today, so that a record made with other ones, say before η was chosen, does not count. Where a run was made does not
-matter (experiments/found.py).
+A cell is a variant (method, loss, classifier) on a stream. Its hyper-parameters are those its `Spec` has today.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from mnemon.experiments import protocol
-from mnemon.experiments.found import Found
-from mnemon.experiments.metrics import confidence_interval
-from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.stats import Estimate
+from mnemon.experiments.summary import Variant
 from mnemon.learning.build import choose
 from mnemon.paper import numbers
 from mnemon.render import names
 
 SEEDS = tuple(range(numbers.RUNS))
-ENOUGH = 0.985  # of the paper's mean: as good as the paper's, whatever the intervals say
-MORE_LOST = 4.0  # points: forgetting that is at most so much above the paper's
-
 SPLIT_STREAMS = tuple(dict.fromkeys(stream for _, stream in numbers.ACCURACY))
 ABLATION_STREAMS = tuple(dict.fromkeys(stream for _, stream in numbers.ABLATION))
 SMOOTH_STREAMS = tuple(dict.fromkeys(stream for _, stream in numbers.SMOOTH))
@@ -40,13 +33,32 @@ CLASSIFIERS = {
 
 
 class Row(NamedTuple):
-    """A row of a table: how it is called, and the way to learn and classify behind it."""
+    """A row of a table: its name, and the variant behind it."""
 
     name: str
     method: str
     loss: str
     classifier: str
     paper: str | None = None  # the name of the paper's row; None: a row of ours, beyond the paper
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(self.method, self.loss, self.classifier)
+
+    @property
+    def bound(self) -> bool:
+        """Whether it is an i.i.d. bound, which learns from shuffled samples."""
+        return self.method in names.UPPER_BOUNDS
+
+    @property
+    def short_name(self) -> str:
+        """Without what stands in brackets."""
+        return self.name.partition(" (")[0]
+
+    @property
+    def label(self) -> str:
+        """As tables write it: † marks what is not in the paper."""
+        return self.name if self.paper else f"{self.name} †"
 
 
 def _own(method: str, *, beyond: bool = False) -> Row:
@@ -83,14 +95,24 @@ def rows(table: int) -> tuple[Row, ...]:
 
 def online_rows() -> list[Row]:
     """The rows of Table 1 that learn from the stream: all but the i.i.d. bounds."""
-    return [row for row in rows(1) if row.method not in names.UPPER_BOUNDS]
+    return [row for row in rows(1) if not row.bound]
+
+
+def row(method: str, classifier: str | None = None) -> Row:
+    """The row of Table 1 with this method, and with this classifier where the method has several."""
+    return next(r for r in rows(1) if r.method == method and classifier in (None, r.classifier))
+
+
+def ablation(name: str) -> Row:
+    """The row of Table 3 with this name."""
+    return next(r for r in rows(3) if r.name == name)
 
 
 def streams(table: int) -> tuple[str, ...]:
     return {3: ABLATION_STREAMS, 4: SMOOTH_STREAMS}.get(table, SPLIT_STREAMS)
 
 
-def _numbers(table: int) -> dict[tuple[str, str], numbers.Cell]:
+def _numbers(table: int) -> dict[tuple[str, str], Estimate]:
     return {1: numbers.ACCURACY, 2: numbers.FORGETTING, 3: numbers.ABLATION, 4: numbers.SMOOTH}[table]
 
 
@@ -107,14 +129,14 @@ class Cell:
         return "average_forgetting" if self.table == 2 else "average_accuracy"
 
     @property
-    def paper(self) -> numbers.Cell | None:
+    def paper(self) -> Estimate | None:
         """What the paper prints there."""
         return None if self.row.paper is None else _numbers(self.table).get((self.row.paper, self.stream))
 
     @property
     def runs_on(self) -> str:
         """The stream the runs are made on: i.i.d. runs know no tasks, so both numbers of tasks share theirs."""
-        if self.row.method in names.UPPER_BOUNDS and self.stream.endswith("-20"):
+        if self.row.bound and self.stream.endswith("-20"):
             return self.stream.removesuffix("20") + "10"
         return self.stream
 
@@ -136,68 +158,5 @@ def cells(table: int, methods: Sequence[str] = (), only: Sequence[str] = ()) -> 
         for row in rows(table)
         for stream in streams(table)
         if (not methods or row.method in methods) and (not only or stream in only)
-        if not (table == 2 and row.method in names.UPPER_BOUNDS)
+        if not (table == 2 and row.bound)
     ]
-
-
-# --- records
-
-
-class Sample(NamedTuple):
-    """The records of a cell, by seed, and what they say."""
-
-    records: dict[int, Record]
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return sum(self.values) / len(self.values)
-
-    @property
-    def half(self) -> float | None:
-        """Half-width of the 95 % interval; a single run has none."""
-        return confidence_interval(self.values)[1] if len(self.values) > 1 else None
-
-
-class Library(Found):
-    """Records, ready to be asked for those of a cell."""
-
-    def of_cell(self, cell: Cell, seeds: Sequence[int] = SEEDS) -> Sample:
-        """The records that count for a cell."""
-        there = self.like(cell.spec(), cell.row.classifier)
-        kept = {seed: there[seed] for seed in seeds if seed in there}
-        values = (record.get(cell.metric) for record in kept.values())
-        return Sample(kept, tuple(float(value) for value in values if value is not None))
-
-
-def missing(wanted: Iterable[Cell], library: Library, seeds: Sequence[int] = SEEDS) -> list[Spec]:
-    """The runs that have to be made, each training once, dataset by dataset."""
-    found: dict[tuple[str, ...], Spec] = {}
-    for cell in wanted:
-        there = library.of_cell(cell, seeds).records
-        for seed in seeds:
-            if seed not in there:
-                spec = cell.spec(seed)
-                found.setdefault((spec.stream, spec.method, str(spec.loss), str(seed)), spec)
-    return sorted(found.values(), key=lambda spec: protocol.parse(spec.stream).dataset)
-
-
-# --- ours against the paper's
-
-
-def difference(cell: Cell, found: Sample) -> float | None:
-    """Ours less the paper's, where both are there."""
-    return found.mean - cell.paper.mean if cell.paper and found.values else None
-
-
-def verdict(cell: Cell, found: Sample) -> str:
-    """ "overlap": the intervals do. "good": they do not, and ours is at least 98.5 % of the paper's (of forgetting: at most
-    4 points more). "off": neither. "" where there is nothing to compare, or a single run, which has no interval."""
-    apart = difference(cell, found)
-    if apart is None or cell.paper is None or found.half is None:
-        return ""
-    if abs(apart) <= cell.paper.interval + found.half:
-        return "overlap"
-    if cell.table == 2:
-        return "good" if apart <= MORE_LOST else "off"
-    return "good" if found.mean >= ENOUGH * cell.paper.mean else "off"

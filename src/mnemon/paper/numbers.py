@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mnemon.experiments.stats import Estimate
+
 RUNS = 15
 QUOTED = frozenset({"aser"})  # numbers the paper took over from the method's own paper
 
@@ -100,20 +102,11 @@ smooth-mini_imagenet  1      0.2
 """
 
 
-class Cell(NamedTuple):
-    """A printed number: mean ± interval."""
-
-    mean: float
-    interval: float
-
-
 class Reported(NamedTuple):
-    """What the paper prints for one method on one stream. Forgetting stands in Table 2 where it stands at all."""
+    """What the paper prints for one method on one stream; forgetting only where Table 2 has it."""
 
-    accuracy: float
-    accuracy_interval: float
-    forgetting: float | None
-    forgetting_interval: float | None
+    accuracy: Estimate
+    forgetting: Estimate | None
     table: int  # the number of the table the accuracy is in
 
 
@@ -128,10 +121,10 @@ def words(table: str) -> dict[tuple[str, str], str]:
     return cells
 
 
-def parse(table: str) -> dict[tuple[str, str], Cell]:
+def parse(table: str) -> dict[tuple[str, str], Estimate]:
     """The same for a table of means and intervals."""
     pairs = {place: value.split("±") for place, value in words(table).items()}
-    return {place: Cell(float(mean), float(interval)) for place, (mean, interval) in pairs.items()}
+    return {place: Estimate(float(mean), float(half), RUNS) for place, (mean, half) in pairs.items()}
 
 
 ACCURACY = parse(TABLE_1)
@@ -160,20 +153,19 @@ def memory_size(stream: str) -> int:
 
 def reported(method: str, stream: str, loss: str | None = None, classifier: str | None = None) -> Reported | None:
     """What the paper reports for this cell, or None; a loss or classifier not given is the method's own."""
-    own = {"hybrid": ("hybrid", "ncm"), "cope": ("cope", "prototype")}
-    way = (loss or own.get(method, ("ce", "softmax"))[0], classifier or own.get(method, ("ce", "softmax"))[1])
+    own = {"hybrid": ("hybrid", "ncm"), "cope": ("cope", "prototype")}.get(method, ("ce", "softmax"))
+    pair = (loss or own[0], classifier or own[1])
     if method in ("er", "hybrid"):
         # The two differ in nothing but their loss and classifier, so the names of those decide.
         twins = {("ce", "softmax"): "er", ("hybrid", "ncm"): "hybrid"}
-        if way not in twins:
-            cell = ABLATION.get((ABLATION_ROWS.get(way, ""), stream))
-            return Reported(*cell, None, None, 3) if cell else None
-        method = twins[way]
-    elif way != own.get(method, ("ce", "softmax")):
+        if pair not in twins:
+            printed = ABLATION.get((ABLATION_ROWS.get(pair, ""), stream))
+            return Reported(printed, None, 3) if printed else None
+        method = twins[pair]
+    elif pair != own:
         return None
-    if cell := SMOOTH.get((method, stream)):
-        return Reported(*cell, None, None, 4)
-    if cell := ACCURACY.get((method, stream)):
-        lost, interval = FORGETTING.get((method, stream)) or (None, None)
-        return Reported(*cell, lost, interval, 1)
+    if printed := SMOOTH.get((method, stream)):
+        return Reported(printed, None, 4)
+    if printed := ACCURACY.get((method, stream)):
+        return Reported(printed, FORGETTING.get((method, stream)), 1)
     return None

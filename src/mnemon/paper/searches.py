@@ -9,7 +9,7 @@ from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import grids
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.summary import interval
+from mnemon.experiments.stats import estimate
 from mnemon.learning.build import choose
 from mnemon.render import names
 
@@ -30,7 +30,7 @@ def markdown(out: Path) -> str:
 def _line(log: dict[str, Any]) -> str:
     every = [c for c in log["candidates"] if c["mean"] is not None]
     finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
-    best = [f"{names.settings(c['values'])}: {interval(list(c['accuracies'].values()))}" for c in finalists[:SHOWN]]
+    best = [f"{names.settings(c['values'])}: {estimate(c['accuracies'].values())}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
     tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
     usual = grids.grid(log["method"], log["loss"])

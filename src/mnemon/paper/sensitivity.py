@@ -1,4 +1,4 @@
-"""How much hangs on what the paper leaves open: each study changes one choice and nothing else.
+"""How much depends on what the paper leaves open: each study changes one choice and nothing else.
 
 Nothing is chosen here, so the runs are tested on test images, with seeds 0 to 4. All other hyper-parameters are written out
 below, at the values of our first tables (hybrid: those the paper prints), so that a study does not move when a recipe is
@@ -7,17 +7,16 @@ tuned anew. `mnemon reproduce sensitivity` makes the runs; docs/ambiguities.md h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mnemon.errors import unknown
-from mnemon.experiments import protocol
 from mnemon.experiments.found import Found
 from mnemon.experiments.records import Record
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.summary import interval
+from mnemon.experiments.stats import estimate
+from mnemon.paper.plan import each_training_once
 from mnemon.render import names
 
 SEEDS = range(5)
@@ -45,7 +44,7 @@ SMOOTH = ("smooth-mnist", "smooth-cifar10", "smooth-cifar100")
 STREAMS = (*SPLIT, *SMOOTH)
 
 
-class Variant(NamedTuple):
+class Alternative(NamedTuple):
     """One row: a method, and what is changed."""
 
     label: str
@@ -72,7 +71,7 @@ class Study(NamedTuple):
     name: str
     title: str
     streams: tuple[str, ...]
-    variants: tuple[Variant, ...]
+    alternatives: tuple[Alternative, ...]
 
 
 STUDIES = (
@@ -81,10 +80,10 @@ STUDIES = (
         "Class order: sorted for every run, or shuffled for each seed",
         SPLIT,
         (
-            Variant("hybrid + NCM, natural", "hybrid", "ncm", ours=True),
-            Variant("hybrid + NCM, random", "hybrid", "ncm", order="random"),
-            Variant("ER + softmax, natural", "er", "softmax", ours=True),
-            Variant("ER + softmax, random", "er", "softmax", order="random"),
+            Alternative("hybrid + NCM, natural", "hybrid", "ncm", ours=True),
+            Alternative("hybrid + NCM, random", "hybrid", "ncm", order="random"),
+            Alternative("ER + softmax, natural", "er", "softmax", ours=True),
+            Alternative("ER + softmax, random", "er", "softmax", order="random"),
         ),
     ),
     Study(
@@ -92,7 +91,7 @@ STUDIES = (
         "Divisor of Multi-Similarity: the anchors that mined a pair, or the whole batch",
         (*SPLIT, "smooth-mnist", "smooth-cifar10"),
         tuple(
-            Variant(f"hybrid + NCM, {divisor}", "hybrid", "ncm", options=(("divisor", divisor),))
+            Alternative(f"hybrid + NCM, {divisor}", "hybrid", "ncm", options=(("divisor", divisor),))
             for divisor in ("active", "batch")
         ),
     ),
@@ -101,7 +100,7 @@ STUDIES = (
         "New and replayed samples in one forward pass, or in one each",
         SPLIT,
         tuple(
-            Variant(
+            Alternative(
                 f"{title} + {names.CLASSIFIERS[classifier]}, {forward}",
                 method,
                 classifier,
@@ -121,12 +120,12 @@ STUDIES = (
         "Nearest class mean: on features as they are, normalised, or normalised with means of unit length",
         SPLIT,
         (
-            Variant("hybrid, features as they are", "hybrid", "ncm-raw"),
-            Variant("hybrid, normalised", "hybrid", "ncm", ours=True),
-            Variant("hybrid, normalised, unit means", "hybrid", "ncm-unit"),
-            Variant("ER, features as they are", "er", "ncm-raw"),
-            Variant("ER, normalised", "er", "ncm"),
-            Variant("ER, normalised, unit means", "er", "ncm-unit"),
+            Alternative("hybrid, features as they are", "hybrid", "ncm-raw"),
+            Alternative("hybrid, normalised", "hybrid", "ncm", ours=True),
+            Alternative("hybrid, normalised, unit means", "hybrid", "ncm-unit"),
+            Alternative("ER, features as they are", "er", "ncm-raw"),
+            Alternative("ER, normalised", "er", "ncm"),
+            Alternative("ER, normalised, unit means", "er", "ncm-unit"),
         ),
     ),
     Study(
@@ -134,7 +133,7 @@ STUDIES = (
         "Spread of Smooth: σ of a class in units of n0",
         SMOOTH,
         tuple(
-            Variant(f"{title}, {label}", method, classifier, spread=spread, ours=spread == 0.5)
+            Alternative(f"{title}, {label}", method, classifier, spread=spread, ours=spread == 0.5)
             for title, method, classifier in (("hybrid + NCM", "hybrid", "ncm"), ("ER + softmax", "er", "softmax"))
             for spread, label in (
                 (0.03, "0.03 (n0/2 as a variance, nearly)"),
@@ -149,29 +148,29 @@ STUDIES = (
 
 
 def missing(found: Found, streams: Iterable[str]) -> list[Spec]:
-    """The runs of these streams that have no record yet; classifiers that read one training are one run."""
-    wanted: dict[str, Spec] = {}  # by what makes a training another
+    """The runs of these streams that have no record yet, each training once."""
     of_streams = set(streams)
     if strange := of_streams - set(STREAMS):
         raise unknown("stream of a study:", min(strange), STREAMS)
-    for study in STUDIES:
-        for stream in study.streams:
-            for spec in (v.spec(stream, seed) for v in study.variants for seed in SEEDS if stream in of_streams):
-                if found.of(spec) is None:
-                    name = str(protocol.parse(spec.stream))
-                    training = json.dumps([spec.method, name, spec.seed, spec.order, spec.choice().options()])
-                    known = wanted.setdefault(training, spec)
-                    wanted[training] = replace(known, classifiers=tuple({*known.classifiers, *spec.classifiers}))
-    return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in wanted.values()]
+    every = (
+        alternative.spec(stream, seed)
+        for study in STUDIES
+        for stream in study.streams
+        if stream in of_streams
+        for alternative in study.alternatives
+        for seed in SEEDS
+    )
+    absent = each_training_once(spec for spec in every if found.of(spec) is None)
+    return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in absent]
 
 
 def count(found: Found, streams: Iterable[str]) -> tuple[int, int]:
     """How many numbers of the tables are complete, and how many there are."""
     whole = [
-        all(found.of(variant.spec(stream, seed)) is not None for seed in SEEDS)
+        all(found.of(alternative.spec(stream, seed)) is not None for seed in SEEDS)
         for study in STUDIES
         for stream in study.streams
-        for variant in study.variants
+        for alternative in study.alternatives
         if stream in streams
     ]
     return sum(whole), len(whole)
@@ -187,9 +186,9 @@ def markdown(found: Found) -> str:
             "| | " + " | ".join(names.stream(s) for s in study.streams) + " |",
             "|---|" + "---|" * len(study.streams),
         ]
-        for variant in study.variants:
-            label = f"{variant.label} (our default)" if variant.ours else variant.label
-            cells = [_cell([found.of(variant.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
+        for alternative in study.alternatives:
+            label = f"{alternative.label} (our default)" if alternative.ours else alternative.label
+            cells = [_cell([found.of(alternative.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
         tables.append("\n".join([*lines, "", _held(study)]))
     return "\n\n".join(tables) + "\n"
@@ -197,9 +196,9 @@ def markdown(found: Found) -> str:
 
 def _held(study: Study) -> str:
     """At which values each method of a study stands, but for what the study changes."""
-    changed = {name for variant in study.variants for name, _ in variant.options}
+    changed = {name for alternative in study.alternatives for name, _ in alternative.options}
     said = []
-    for method in dict.fromkeys(variant.method for variant in study.variants):
+    for method in dict.fromkeys(alternative.method for alternative in study.alternatives):
         at: dict[str, list[str]] = {}  # settings → streams
         for stream in study.streams:
             values = {name: value for name, value in SETTINGS[method, stream].items() if name not in changed}
@@ -210,10 +209,9 @@ def _held(study: Study) -> str:
 
 def _cell(runs: list[Record | None]) -> str:
     made = [r for r in runs if r is not None]
-    if not made:
+    if (accuracy := estimate(r["average_accuracy"] for r in made)) is None:
         return "not run"
-    forgetting = [r["average_forgetting"] for r in made if r["average_forgetting"] is not None]
-    text = interval([r["average_accuracy"] for r in made])
-    if forgetting:
-        text += f" ({sum(forgetting) / len(forgetting):.2f})"
+    text = accuracy.text()
+    if forgetting := estimate(r["average_forgetting"] for r in made):
+        text += f" ({names.fixed(forgetting.mean)})"
     return text if len(made) == len(runs) else f"{text}, {len(made)} of {len(runs)} runs"

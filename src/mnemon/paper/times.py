@@ -1,6 +1,6 @@
-"""Figure 4: what a training step and a test pass cost, each method alone on the same engine.
+"""Figure 4: the times of a training step and of a test pass, each method alone on the same device, kept in OUT/times.jsonl.
 
-Made on generated images of the shapes of 10-task CIFAR-100 and miniImageNet: a time does not hang on what is in a picture.
+Measured on generated images of the shapes of 10-task CIFAR-100 and miniImageNet: a time does not depend on what an image shows.
 The memory is filled first, so that a step and the class means cost what they cost for the rest of a stream.
 """
 
@@ -25,10 +25,12 @@ from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
 from mnemon.paper import cells
-from mnemon.paper.measured import Line
+from mnemon.paper.json_lines import Line
 
+FILE = "times.jsonl"
+SAME = ("method", "stream", "device")  # fields of which a file holds one line each
 SHAPES = {"split-cifar100-10": (3, 32, 32), "split-mini_imagenet-10": (3, 84, 84)}
-STEPS = {"cuda": 400, "cpu": 20}  # timed, where nobody says how many
+STEPS = {"cuda": 400, "cpu": 20}  # timed, where no number is given
 PASSES = 3  # of testing; the fastest counts
 
 
@@ -126,6 +128,11 @@ def _wait(device: torch.device) -> None:
 
 
 # --- what was measured
+
+
+def images(line: Line) -> str:
+    """The size of the images of a measurement: 3×32×32."""
+    return "×".join(str(side) for side in line["shape"])
 
 
 def on_one_device(lines: Sequence[Line], stream: str) -> dict[str, Line]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from mnemon import data
+from mnemon.experiments.stats import fixed as fixed  # a number is written in one way everywhere
+from mnemon.experiments.stats import minus
+from mnemon.experiments.summary import Variant
 from mnemon.streams.kinds import kinds, schedule
 
 METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own
@@ -28,7 +31,8 @@ METHODS = {  # in the order of the paper's tables; methods not named here come b
     "iid-offline": "i.i.d. offline",
 }
 UPPER_BOUNDS = ("iid-online", "iid-offline")
-BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # one way to classify, so the name alone is enough
+BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # they have one classifier, so the name alone is enough
+THE_PAPERS = Variant("hybrid", "hybrid", "ncm")  # the method the paper proposes
 CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
 SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
 LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE"}
@@ -41,12 +45,12 @@ def method_order(method: str) -> int:
     return known.index(method) if method in METHODS else known.index("hybrid-ace")
 
 
-def way(method: str, loss: str, classifier: str, own_loss: str | None) -> str:
+def variant(of: Variant, own_loss: str | None) -> str:
     """ER + NCM; the loss only where it is not the method's own: ER (MS loss) + NCM."""
-    name = training(method, loss, own_loss)
-    if method in BOUNDS and classifier == "softmax":
+    name = training(of.method, of.loss, own_loss)
+    if of.method in BOUNDS and of.classifier == "softmax":
         return name
-    return f"{name} + {CLASSIFIERS.get(classifier, text(classifier))}"
+    return f"{name} + {CLASSIFIERS.get(of.classifier, text(of.classifier))}"
 
 
 def training(method: str, loss: str, own_loss: str | None) -> str:
@@ -87,20 +91,6 @@ def short(value: Any, length: int) -> str:
 def number(value: float) -> str:
     """0.05, 2, 50: as short as it is exact."""
     return minus(f"{value:g}")
-
-
-def minus(written: str) -> str:
-    """A true minus sign, as wide as a plus, and no minus before zero."""
-    return written.replace("-", "−") if float(written) else written.lstrip("-")
-
-
-def fixed(value: float, digits: int = 2) -> str:
-    return minus(f"{value:.{digits}f}")
-
-
-def signed(value: float) -> str:
-    """With a plus where it is above zero, as it is written."""
-    return ("+" if round(value, 2) > 0 else "") + fixed(value)
 
 
 def thousands(value: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
 TEXT, MUTED, RULE = "#fd0000", "#fd0001", "#fd0002"
 NAMED = {TEXT: "currentColor", MUTED: "var(--muted)", RULE: "var(--rule)"}
 DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
@@ -60,7 +61,7 @@ def ink(colour: int) -> str:
     return f"#fe00{colour:02x}"
 
 
-def apart(values: ArrayLike, gap: float, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
+def apart(values: ArrayLike, gap: float, low: float = -np.inf, high: float = np.inf) -> Floats:
     """Heights for labels: near the values and in their order, `gap` apart, within bounds that have the room."""
     wanted = np.asarray(values, np.float64)
     order, steps = np.argsort(wanted, kind="stable"), np.arange(len(wanted)) * gap

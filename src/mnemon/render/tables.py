@@ -9,15 +9,21 @@ class Bold(str):
     """A text that stands out."""
 
 
-class Column(NamedTuple):
-    over: str  # the heading that neighbours may share
+class Heading(NamedTuple):
+    """The head of a column."""
+
     name: str
+    over: str = ""  # the heading above it, which neighbours may share
+
+
+def headings(*columns: str) -> list[Heading]:
+    return [Heading(name) for name in columns]
 
 
 class Part(NamedTuple):
     """One grid; the paper's wide tables are cut into several."""
 
-    columns: list[Column]
+    columns: list[Heading]
     rows: list[list[str]]
 
 

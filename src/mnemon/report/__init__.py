@@ -1,20 +1,17 @@
 """The report: one self-contained HTML page from a folder of records.
 
-groups    records → streams → groups of runs that differ in nothing but their seed
-names     how methods, streams and numbers are written
-svg       a matplotlib figure → SVG that follows the page's colours
-figures   the plots, one function each, from plain arrays
-exhibit   a plot with its title, how to read it, and a legend
-exhibits  which plots a stream gets
-arrivals  the plot of which class comes when
-finding   the sentence on a stream
-facts     its protocol
-commands  how to make its runs again
-style     colours and layout of the page
-against   the paper's cells beside ours, with what is behind each
-page      the HTML
-pairs     which runs may be compared with which, and their differences seed by seed
-table     the results as Markdown, LaTeX or CSV
+groups             records → streams → groups of runs that differ only in their seed
+pairs              which runs may be compared, and their paired differences
+headline           the result of a stream in a sentence
+protocol_summary   its protocol
+commands           the commands that make its runs again
+figures            which figures a stream gets
+figure             a figure: plots with a title, a caption and a legend
+arrivals           the figure of which class arrives when
+plots              the plots, one function each, from plain arrays
+paper_comparison   the paper's cells beside ours, with the records behind each
+page               the HTML
+table              the results as Markdown, LaTeX or CSV
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ __all__ = ["write", "write_table"]
 
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records."""
-    from mnemon.report.page import write as write_page  # the names and colours of this room are used without the page
+    from mnemon.report.page import write as write_page  # matplotlib is loaded for the page only
 
     return write_page(folder, out)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from mnemon.render import names
 from mnemon.render.svg import Pen
-from mnemon.report import figures
-from mnemon.report.exhibit import Exhibit, Panel
-from mnemon.report.figures import Share
+from mnemon.report import plots
+from mnemon.report.figure import Figure, Panel
 from mnemon.report.groups import Section
+from mnemon.report.plots import Share
 from mnemon.streams.kinds import kinds, schedule
 from mnemon.streams.kinds.smooth import Smooth
 from mnemon.streams.schedule import Schedule
@@ -20,16 +20,14 @@ from mnemon.streams.schedule import Schedule
 POINTS = 24  # of a curve, and fewer than twice as many
 
 
-def probability(section: Section, pen: Pen) -> Exhibit:
+def probability(section: Section, pen: Pen) -> Figure:
     """This kind of stream beside the other one, over the same classes and as long."""
     title = "Which classes arrive when"
     protocol = section.protocol
     counts = protocol.get("class_counts", [])
     length = int(protocol.get("samples", 0))
     if protocol.get("kind") not in kinds() or not counts or not length:
-        return Exhibit(
-            "probability", title, "The samples are shuffled: every class may come at any time, always alike."
-        )
+        return Figure("probability", title, "The samples are shuffled: every class may come at any time, always alike.")
     classes = len(counts)
     labels = [label for label, _ in counts]
     curves = schedule(section.stream)
@@ -49,7 +47,7 @@ def probability(section: Section, pen: Pen) -> Exhibit:
         "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
         "follow each other abruptly; on a Smooth one every class comes and goes, and there are no tasks at all."
     )
-    return Exhibit("probability", title, caption, panels)
+    return Figure("probability", title, caption, panels)
 
 
 def _key(label: Any) -> str:
@@ -80,7 +78,7 @@ def _split(
         lists = [f"task {number}" if len(tasks) <= 8 else f"{number}" for number in range(1, len(tasks) + 1)]
     captions = [((a + b) / 2, text) for a, b, text in zip(starts, ends, lists, strict=True)]
     label = f"Split stream: class probabilities over time, {names.plural(len(tasks), 'task')} one after the other"
-    return figures.probability(pen, shares, length, captions, label)
+    return plots.probability(pen, shares, length, captions, label)
 
 
 def _fit(texts: Sequence[str]) -> bool:
@@ -104,4 +102,4 @@ def _curves(pen: Pen, labels: Sequence[Any], length: int, schedule: Schedule) ->
     written = [names.text(label) for label in labels]
     if _fit(written):
         captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
-    return figures.probability(pen, shares, length, captions, f"{schedule.title} stream: class probabilities over time")
+    return plots.probability(pen, shares, length, captions, f"{schedule.title} stream: class probabilities over time")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import replace
 from typing import Any
@@ -14,30 +13,21 @@ from mnemon.report.groups import Group, Section, spec
 
 def commands(section: Section) -> list[str]:
     """`mnemon run …` for every training in the section; options at their default are not named."""
-    trainings: dict[str, list[Group]] = {}
+    trainings: dict[tuple[str, ...], list[Group]] = {}
     for group in section.groups:
         first = group.first
         if first.get("own") or first.get("data", {}).get("name") == "arrays":
             continue  # made with what no command knows: arrays, a network or a method in memory
-        network = first.get("backbone"), first["protocol"].get("backbone")
-        same = [
-            first["method"],
-            first["loss"],
-            first["options"],
-            first.get("order"),
-            network,
-            _where(first),
-            group.seeds,
-        ]
-        trainings.setdefault(json.dumps(same, sort_keys=True), []).append(group)
-    return [_command(groups) for groups in trainings.values()]
+        trainings.setdefault(_words(group, ()), []).append(group)
+    return [
+        shlex.join(_words(groups[0], tuple(g.first["classifier"] for g in groups))) for groups in trainings.values()
+    ]
 
 
-def _command(groups: list[Group]) -> str:
-    first = groups[0].first
-    classifiers = tuple(group.first["classifier"] for group in groups)
-    words = replace(spec(first), classifiers=classifiers).command()
-    return shlex.join([*words, "--seeds", names.seeds(groups[0].seeds), *_where(first)])
+def _words(group: Group, classifiers: tuple[str, ...]) -> tuple[str, ...]:
+    """The command; without classifiers it is the same for all groups of a training."""
+    words = replace(spec(group.first), classifiers=classifiers).command()
+    return (*words, "--seeds", names.seeds(group.seeds), *_where(group.first))
 
 
 def _where(record: dict[str, Any]) -> list[str]:

@@ -1,174 +1,206 @@
-"""The plots, one function each: plain arrays in, SVG out. What they mean is said in exhibits.py."""
+"""Which figures a stream gets and how each is read; what cannot be drawn is said in one line instead."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemon.experiments.metrics import forgotten
+from mnemon.experiments.stats import estimate
 from mnemon.render import names
-from mnemon.render.palette import Style
-from mnemon.render.svg import DASHES, MUTED, RULE, TEXT, Margins, Pen, apart, ink
+from mnemon.render.svg import Floats, Pen
+from mnemon.report import arrivals, plots
+from mnemon.report.figure import Figure, Panel
+from mnemon.report.groups import Group, Section, own
+from mnemon.report.pairs import by_variant, standing
+from mnemon.report.plots import Curve
 
-Floats = NDArray[np.float64]
-LABELLED = 20  # classes up to this many get a tick label each
-BLUE = (0x3B, 0x7D, 0xC4)  # of the confusion matrices: an image cannot follow the page, so a blue that suits both
-
-
-class Line(NamedTuple):
-    """A curve over the tasks learned; a single value is a level that holds all along."""
-
-    style: Style
-    mean: Floats
-    half: Floats | None
+MOST = 20  # groups in a figure
+FEW = 8  # up to this many, all variants of a method are shown
 
 
-def curves(pen: Pen, lines: Sequence[Line], tasks: int, label: str) -> str:
-    """Mean accuracy over the tasks learned so far, with its band."""
-
-    def paint(ax: Any) -> None:
-        x = np.arange(1, tasks + 1)
-        # The accent is drawn last, on top of the others.
-        for line in sorted(lines, key=lambda line: line.style.colour == 0):
-            colour, dash = ink(line.style.colour), DASHES[line.style.dash % len(DASHES)]
-            mean = np.broadcast_to(line.mean, x.shape)
-            if line.half is not None:
-                half = np.broadcast_to(line.half, x.shape)
-                ax.fill_between(x, mean - half, mean + half, color=colour, alpha=0.14, linewidth=0)
-            strong = line.style.colour == 0
-            dots = "o" if len(line.mean) > 1 and tasks <= LABELLED else None
-            ax.plot(
-                x, mean, color=colour, linestyle=dash, linewidth=2.4 if strong else 1.5, marker=dots, markersize=3.2
-            )
-        _percent(ax, max(float(np.max(line.mean)) for line in lines))
-        ax.set_ylabel("accuracy, %")
-        ax.set_xlim(1 - 0.02 * tasks, tasks + 0.02 * tasks)
-        ax.set_xticks(x if tasks <= 10 else x[4::5])
-        ax.set_xlabel("tasks learned")
-
-    return pen.draw(470, 262, paint, label=label, margins=Margins(left=42))
+def figures(section: Section, pen: Pen) -> Iterator[Figure]:
+    shown = drawn_groups(section.groups)
+    yield _curves(section, shown, pen)
+    yield _tasks(section, shown, pen)
+    yield _scores(section, pen)
+    yield _confusions(section, shown, pen)
+    yield arrivals.probability(section, pen)
 
 
-def bars(pen: Pen, kept: Floats, lost: Floats | None, top: float, style: Style, label: str) -> str:
-    """One bar a task: solid what is still known, pale what was known once."""
+def drawn_groups(groups: Sequence[Group]) -> list[Group]:
+    """All of them where they are few; else one of each variant (`pairs.standing`): those with the method's own loss and
+    classifier first, then the most accurate."""
+    if len(groups) <= FEW:
+        return list(groups)
+    each = [found for variant in by_variant(groups).values() if (found := standing(variant))]
+    chosen = sorted(each, key=lambda group: (_own(group), group.accuracy), reverse=True)[:MOST]
+    return [group for group in groups if group in chosen]
 
-    def paint(ax: Any) -> None:
-        x, colour = np.arange(1, len(kept) + 1), ink(style.colour)
-        ax.bar(x, kept, width=0.72, color=colour)
+
+def _own(group: Group) -> bool:
+    """With the method's own loss and classifier."""
+    return own(group.variant.method) in (None, group.variant[1:])
+
+
+def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
+    title = "Accuracy while learning"
+    square = [g for g in shown if g.matrices.shape[1] > 1]
+    if not square:
+        return Figure("curves", title, "No curve: these runs were tested once, at the end of the stream.")
+    lines, ends = [], []
+    for group in shown:
+        matrices = group.matrices
+        if matrices.shape[1] > 1 or matrices.shape[2] == section.tasks:
+            points = np.nanmean(matrices, axis=2)  # [runs, k]: over the tasks learned so far
+            found = [e for k in range(points.shape[1]) if (e := estimate(points[:, k].tolist()))]
+            half = None if found[0].half is None else np.array([e.half for e in found], float)
+            lines.append(Curve(group.style, np.array([e.mean for e in found]), half))
+            ends.append((group, found[-1].mean))
+    ends.sort(key=lambda end: -end[1])
+    several = any(line.half is not None for line in lines)
+    caption = (
+        "Mean accuracy over the tasks learned so far, after each task (the paper’s Figure 3). A curve that stays high "
+        "learns the new without losing the old."
+    )
+    if several:
+        caption += " Bands are 95 % intervals over runs."
+    if any(len(line.mean) == 1 for line in lines):
+        caption += " Level lines are runs on the shuffled samples, tested once, at the end."
+    label = f"{section.title}: accuracy while learning. " + "; ".join(
+        f"{group.name} ends at {names.fixed(value, 1)} %" for group, value in ends
+    )
+    svg = plots.curves(pen, lines, section.tasks, label)
+    legend = tuple((group, names.fixed(value, 1)) for group, value in ends)
+    return Figure("curves", title, caption + _left_out(section, shown), (Panel("", svg),), legend)
+
+
+def _left_out(section: Section, shown: Sequence[Group]) -> str:
+    if len(shown) == len(section.groups):
+        return ""
+    how = "each method at its best settings, and the best of other losses and classifiers"
+    return f" Drawn: {how}, {len(shown)} of {len(section.groups)}; the table has them all."
+
+
+def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
+    title = "What is left of each task"
+    told = [g for g in shown if g.matrices.shape[2] > 1]
+    if not told:
+        return Figure("tasks", title, "No bars: the stream has no tasks to tell apart.")
+    rows = []
+    for group in told:
+        matrices = group.matrices
+        kept = matrices[:, -1].mean(0)
+        lost = None
+        if matrices.shape[1] > 1:
+            lost = forgotten(matrices).mean(0)
+        rows.append((group, kept, lost))
+    top = max(
+        float(np.max(kept + np.append(np.maximum(lost, 0), 0) if lost is not None else kept)) for _, kept, lost in rows
+    )
+    panels = []
+    for group, kept, lost in rows:
+        numbers = ", ".join(names.fixed(value, 0) for value in kept)
+        label = f"{group.name}: accuracy on tasks 1 to {len(kept)} at the end: {numbers} %"
         if lost is not None:
-            # A task known better now than ever before has nothing pale.
-            ax.bar(x[:-1], np.maximum(lost, 0), bottom=kept[:-1], width=0.72, color=colour, alpha=0.24)
-        if len(kept) <= 10:
-            for place, value in zip(x, kept, strict=True):
-                ax.annotate(
-                    names.fixed(value, 0), (place, value), (0, 2), textcoords="offset points", ha="center", size=8.5
-                )
-        _percent(ax, top)
-        ax.set_xlim(0.4, len(kept) + 0.6)
-        ax.set_xticks(x if len(kept) <= 10 else x[4::5])
-        ax.set_xlabel("task")
-
-    return pen.draw(232, 150, paint, label=label, margins=Margins(left=28))
+            label += f"; forgotten: {', '.join(names.fixed(value, 0) for value in lost)} points"
+        panels.append(Panel(group.name, plots.bars(pen, kept, lost, top, group.style, label), group))
+    caption = "Accuracy on each task after the last one (solid, percent; the paper’s Figure 1b)."
+    if any(lost is not None for _, _, lost in rows):
+        caption += (
+            " Pale is what was forgotten: the best accuracy the task ever had, less what is left. Tall pale bars on "
+            "the left are catastrophic forgetting."
+        )
+    return Figure("tasks", title, caption, tuple(panels))
 
 
-def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
-    """[k, j]: the mean score of task j's classes after task k; the task just learned is marked."""
-    tasks = len(lines)
-
-    def paint(ax: Any) -> None:
-        x, colour = np.arange(1, tasks + 1), ink(style.colour)
-        for j in range(tasks):
-            ax.plot(x[j:], lines[j:, j], color=MUTED, linewidth=1.1, alpha=0.75)
-        newest = np.diagonal(lines)
-        ax.plot(x, newest, color=colour, linestyle=(0, (1.5, 2.5)), linewidth=1.2, marker="o", markersize=5.5)
-        low, high = float(np.nanmin(lines)), float(np.nanmax(lines))
-        room = max(high - low, 1e-9) * 0.08
-        ax.set_ylim(low - room, high + room)
-        ax.set_xlim(0.8, tasks + (0.2 if tasks > 10 else 0.1 * tasks))
-        ax.set_xticks(x if tasks <= 10 else x[4::5])
-        ax.set_xlabel("tasks learned")
-        ax.grid(axis="y")
-        ax.spines["left"].set_visible(False)
-        if tasks <= 10:
-            known = [j for j in range(tasks) if np.isfinite(lines[-1, j])]
-            for j, y in zip(known, apart(lines[-1, known], (high - low + 2 * room) * 0.058), strict=True):
-                ax.annotate(
-                    f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
-                    color=colour if j == tasks - 1 else MUTED, annotation_clip=False,
-                )  # fmt: skip
-
-    return pen.draw(430, 230, paint, label=label, margins=Margins(left=40, right=26))
-
-
-def confusion(pen: Pen, strength: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:
-    """[true, predicted] from 0 (nothing) to 1 (full blue); a light rule at each of `ends`."""
-    n = len(labels)
-    written = [names.short(name, 10) for name in labels] if n <= LABELLED else []
-    longest = max((len(name) for name in written), default=0)
-
-    def paint(ax: Any) -> None:
-        image = np.empty((n, n, 4), np.uint8)
-        image[..., :3] = BLUE
-        image[..., 3] = np.rint(255 * strength)
-        ax.imshow(image, interpolation="none", aspect="auto")
-        for end in ends:
-            ax.axhline(end - 0.5, color=RULE, linewidth=0.7)
-            ax.axvline(end - 0.5, color=RULE, linewidth=0.7)
-        for spine in ax.spines.values():
-            spine.set_visible(True)
-        ax.set_xticks(range(len(written)), written, rotation=90 if longest > 2 else 0, size=8)
-        ax.set_yticks(range(len(written)), written, size=8)
-        ax.set_xlabel("predicted" if n <= LABELLED else f"predicted, {n} classes in sorted order")
-        ax.set_ylabel("true")
-
-    room = 5.2 * longest
-    side = 190 + (0 if n <= 10 else 60)
-    left, bottom = 24 + room, 28 + (room if longest > 2 else 8)
-    return pen.draw(side + left + 4, side + bottom + 4, paint, label=label, margins=Margins(left, bottom, 4, 4))
+def _scores(section: Section, pen: Pen) -> Figure:
+    title = "Who gets the high scores"
+    found = [(g, s) for g in section.groups if (s := _mean_scores(g)) is not None]
+    if not found:
+        why = (
+            "The stream has no tasks to compare."
+            if section.tasks < 2
+            else "These runs have no details (details/RUN.json)."
+        )
+        return Figure("scores", title, f"No scores: {why[0].lower()}{why[1:]}")
+    panels, notes = [], []
+    # One of each kind, the ones the paper compares where they are there.
+    for classifiers, favourites, what in (
+        (("softmax",), ("er",), "mean logit"),
+        (("ncm", "ncm-raw"), ("hybrid", "er"), "mean score 2 z·μ − ‖μ‖²"),
+    ):
+        kind = [(g, s) for g, s in found if g.first["classifier"] in classifiers]
+        kind.sort(key=lambda pair: [pair[0].variant.method != name for name in favourites])
+        if kind:
+            group, means = kind[0]
+            later = [k for k in range(1, len(means)) if np.isfinite(means[k, : k + 1]).all()]
+            first = sum(int(np.argmax(means[k, : k + 1])) == k for k in later)
+            note = f"{group.name}: the newest task scores highest {first} of {len(later)} times."
+            notes.append(note)
+            label = f"{what} of each task’s classes after each task; {note}"
+            panels.append(Panel(f"{group.name}: {what}", plots.scores(pen, means, group.style, label), group))
+    if not panels:
+        return Figure("scores", title, "No scores: no run here has a softmax or an NCM classifier.")
+    caption = (
+        "The score a test sample gives to the classes of each task, averaged over all samples of the tasks learned "
+        "(the paper’s Figure 1a). Each grey line is one task; dots mark the task just learned. Dots far above the grey "
+        "lines mean that the classifier favours the newest classes whatever it is shown: the bias that makes softmax "
+        "forget. "
+    )
+    return Figure("scores", title, caption + " ".join(notes), tuple(panels))
 
 
-class Share(NamedTuple):
-    """The probability of one class over a stretch of the stream."""
-
-    time: Floats  # sample numbers
-    probability: Floats
-
-
-def probability(
-    pen: Pen, classes: Sequence[Share], length: int, captions: Sequence[tuple[float, str]], label: str
-) -> str:
-    """Which class the next sample may have, at each time; `captions` stand above, at their sample number."""
-
-    def paint(ax: Any) -> None:
-        for number, share in enumerate(classes):
-            # Neighbours take turns, so that where one class gives way to the next can be seen.
-            colour = ink(0) if number % 2 == 0 else TEXT
-            few = len(classes) <= LABELLED
-            time, height = share.time[[0, *range(len(share.time)), -1]], [0, *share.probability, 0]  # down to the axis
-            ax.fill(time, height, color=colour, alpha=0.16 if few else 0.07, linewidth=0)
-            ax.plot(share.time, share.probability, color=colour, linewidth=0.9 if few else 0.5)
-        for place, text in captions:
-            ax.annotate(
-                text, (place, 1), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
-                size=8.5, color=MUTED,
-            )  # fmt: skip
-        ax.set_ylim(0, 1)
-        ax.set_xlim(0, length)
-        ax.locator_params(axis="both", nbins=5)
-        ax.set_xlabel("sample of the stream")
-        ax.set_ylabel("class probability")
-        ax.xaxis.set_major_formatter(lambda value, _: names.thousands(round(value)))
-
-    return pen.draw(430, 190, paint, label=label, margins=Margins(left=42, top=20, right=16))
+def _mean_scores(group: Group) -> Floats | None:
+    """[k, j] averaged over runs; None without details or with fewer than two tasks."""
+    every = [np.array(d["average_scores"], float) for d in group.details]
+    every = [a for a in every if a.ndim == 2 and a.shape == every[0].shape and a.shape[0] == a.shape[1] > 1]
+    if not every:
+        return None
+    stack = np.stack(every)
+    known = np.isfinite(stack).sum(0)
+    means = np.where(known > 0, np.nansum(stack, axis=0) / np.maximum(known, 1), np.nan)
+    return means if np.isfinite(means).any() else None
 
 
-def _percent(ax: Any, top: float) -> None:
-    """Accuracy from zero to the next round value above `top`."""
-    step = next(s for s in (1, 2, 5, 10, 20, 25) if top <= 5 * s or s == 25)
-    end = min(100.0, step * np.ceil(max(top, 0.5) * 1.001 / step))
-    ax.set_ylim(0, end * 1.04)
-    ax.set_yticks(np.arange(0, end + step / 2, step))
-    ax.grid(axis="y")
-    ax.spines["left"].set_visible(False)
+def _confusions(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
+    title = "What is taken for what"
+    found = []
+    for group in shown:
+        if not group.details:
+            continue
+        labels = group.details[0]["labels"]
+        counts = sum(np.array(d["confusion"], float) for d in group.details if d["labels"] == labels)
+        assert isinstance(counts, np.ndarray)
+        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        right = 100 * counts.trace() / max(counts.sum(), 1)
+        label = f"{group.name}: confusion matrix of {len(labels)} classes, {names.fixed(right, 1)} % on the diagonal"
+        found.append((group, labels, shares, label))
+    if not found:
+        return Figure("confusion", title, "No confusion matrices: these runs have no details (details/RUN.json).")
+    # One scale for all panels. With a hundred classes even the diagonal is pale, so the root lifts small shares.
+    full = max(float(shares.max()) for _, _, shares, _ in found) or 1.0
+    many = max(len(labels) for _, labels, _, _ in found) > plots.LABELLED
+    panels, ruled = [], False
+    for group, labels, shares, label in found:
+        ends = _neighbours(group.first["protocol"].get("tested", []), labels)
+        ruled = ruled or bool(ends)
+        strength = np.sqrt(shares / full) if many else shares / full
+        panels.append(Panel(group.name, plots.confusion(pen, strength, labels, ends, label), group))
+    caption = (
+        "Rows are the true classes, columns the predicted ones, summed over runs; the stronger the blue, the larger "
+        f"the share of the row (full blue: {names.fixed(100 * full, 0)} %{', on a root scale' if many else ''}). A clean "
+        "diagonal is right; a full column is a class everything is taken for."
+    )
+    if ruled:
+        caption += " Thin rules part the tasks."
+    return Figure("confusion", title, caption, tuple(panels))
+
+
+def _neighbours(tasks: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[int]:
+    """Where to rule between tasks in the sorted order of labels; nowhere if tasks are many or not runs of it."""
+    if not 2 <= len(tasks) <= 10 or [label for task in tasks for label in task] != list(labels):
+        return []
+    return [int(end) for end in np.cumsum([len(task) for task in tasks])[:-1]]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,11 @@ from numpy.typing import NDArray
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
-from mnemon.experiments.metrics import confidence_interval
 from mnemon.experiments.records import Record
+from mnemon.experiments.stats import Estimate, estimate
+from mnemon.experiments.summary import Variant, experiment, settings, variant
 from mnemon.render import names
-from mnemon.render.palette import Style, facts_of, order_of, palette_of, way_of
+from mnemon.render.palette import Style, order_of, palette_of
 from mnemon.streams.kinds import is_task_free
 
 if TYPE_CHECKING:
@@ -41,16 +41,9 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class Estimate(NamedTuple):
-    """A mean over runs; half is the half-width of its 95 % interval, None for a single run."""
-
-    mean: float
-    half: float | None
-
-
 @dataclass(frozen=True)
 class Group:
-    """Runs of one way to learn and classify, one record a seed."""
+    """Runs of one experiment, one record per seed."""
 
     records: tuple[Record, ...]
     name: str
@@ -62,28 +55,28 @@ class Group:
         return self.records[0]
 
     @property
-    def way(self) -> tuple[str, str, str]:
-        return way_of(self.first)
+    def variant(self) -> Variant:
+        return variant(self.first)
 
     @property
     def seeds(self) -> list[int]:
         return [r["seed"] for r in self.records]
 
-    def values(self, metric: str) -> list[float] | None:
-        """One value a run; None where any run has none, and where a single test says nothing new by it."""
+    def values(self, metric: str) -> dict[int, float]:
+        """By seed; empty where the metric is undefined for a run, and where a single test makes it equal to the accuracy."""
         if metric in ("anytime_accuracy", "learning_accuracy") and self.matrices.shape[1] == 1:
-            return None
-        found = [r.get(metric) for r in self.records]
-        return None if None in found else [float(v) for v in found if v is not None]
+            return {}
+        if any(r.get(metric) is None for r in self.records):
+            return {}
+        return {r["seed"]: float(r[metric]) for r in self.records}
 
     @property
     def accuracy(self) -> float:
         """The mean, to compare groups by."""
-        return float(np.mean(self.values("average_accuracy") or [0.0]))
+        return float(np.mean([r["average_accuracy"] for r in self.records]))
 
     def estimate(self, metric: str) -> Estimate | None:
-        found = self.values(metric)
-        return None if found is None else estimate(found)
+        return estimate(self.values(metric).values())
 
     @cached_property
     def usual(self) -> bool:
@@ -126,10 +119,6 @@ class Section:
         return max(int(g.matrices.shape[2]) for g in self.groups)
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    return Estimate(*confidence_interval(values)) if len(values) > 1 else Estimate(float(values[0]), None)
-
-
 def read(folder: Path) -> list[Section]:
     """The sections of a folder: test before validation, streams with tasks before those without."""
     found = records.read(folder)
@@ -155,30 +144,27 @@ def read(folder: Path) -> list[Section]:
     return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
 
 
-def _section(
-    folder: Path, stream: str, split: str, found: list[Record], palette: dict[tuple[str, str, str], Style]
-) -> Section:
+def _section(folder: Path, stream: str, split: str, found: list[Record], palette: dict[Variant, Style]) -> Section:
     groups: dict[str, dict[int, Record]] = {}
     for record in found:  # in the order they were finished: of two with the same seed the later one stays
-        key = json.dumps([way_of(record), facts_of(record)], sort_keys=True)
-        groups.setdefault(key, {})[record["seed"]] = record
+        groups.setdefault(experiment(record), {})[record["seed"]] = record
     ordered = sorted(groups.values(), key=lambda runs: order_of(next(iter(runs.values()))))
-    by_way: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    by_variant: dict[Variant, list[dict[str, Any]]] = {}
     for runs in ordered:
         first = next(iter(runs.values()))
-        by_way.setdefault(way_of(first), []).append(facts_of(first))
+        by_variant.setdefault(variant(first), []).append(settings(first))
     made = []
     for runs in ordered:
         kept = tuple(runs[seed] for seed in sorted(runs))
-        way, facts = way_of(kept[0]), facts_of(kept[0])
-        kin = by_way[way]
-        differing = [k for k in facts if any(other.get(k) != facts[k] for other in kin)]
-        name = names.way(*way, own_loss(way[0]))
+        own, mine = variant(kept[0]), settings(kept[0])
+        others = by_variant[own]
+        differing = [name for name in mine if any(other.get(name) != mine[name] for other in others)]
+        title = names.variant(own, own_loss(own.method))
         if differing:
-            name += f" ({', '.join(names.option(k, facts[k]) for k in differing)})"
-        base = palette[way]
-        style = Style(base.colour, base.dash + kin.index(facts))  # variants share the colour, not the line
-        made.append(Group(kept, name, style, _details(folder, kept)))
+            title += f" ({', '.join(names.option(name, mine[name]) for name in differing)})"
+        base = palette[own]
+        style = Style(base.colour, base.dash + others.index(mine))  # settings share the colour, not the line
+        made.append(Group(kept, title, style, _details(folder, kept)))
     return Section(stream, split, made, repeated=len(found) - sum(len(g.records) for g in made))
 
 

@@ -10,19 +10,21 @@ from pathlib import Path
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
-from mnemon.paper import evidence, numbers
+from mnemon.experiments.stats import Estimate
+from mnemon.paper import numbers
+from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.palette import Style
 from mnemon.render.style import CSS
 from mnemon.render.svg import DASHES, Pen
-from mnemon.report import facts
-from mnemon.report.against import against
+from mnemon.report import protocol_summary
 from mnemon.report.commands import commands
-from mnemon.report.exhibit import Exhibit, Panel
-from mnemon.report.exhibits import exhibits
-from mnemon.report.finding import headline
-from mnemon.report.groups import Estimate, Group, Section, read
-from mnemon.report.pairs import by_way, standing
+from mnemon.report.figure import Figure, Panel
+from mnemon.report.figures import figures
+from mnemon.report.groups import Group, Section, read
+from mnemon.report.headline import headline
+from mnemon.report.pairs import by_variant, standing
+from mnemon.report.paper_comparison import paper_comparison, quiet_interval
 from mnemon.streams.kinds import is_task_free
 
 METRICS = (
@@ -38,7 +40,7 @@ BEST = 5  # settings of a method, where there are more rows than that
 def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
-    text = page(read(Path(folder)), evidence.source(Path(folder))).encode()
+    text = page(read(Path(folder)), Results.read(Path(folder))).encode()
     try:
         files.write(path, text)
     except OSError as error:
@@ -46,11 +48,11 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     return path
 
 
-def page(sections: Sequence[Section], source: evidence.Source) -> str:
+def page(sections: Sequence[Section], results: Results) -> str:
     pen = Pen()
     body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
     runs = {r["run"] for s in sections for g in s.groups for r in g.records}
-    paper = against(source)
+    paper = paper_comparison(results)
     streams = list(dict.fromkeys(s.title for s in sections))
     title = (
         f"{streams[0]}: mnemon report"
@@ -114,9 +116,9 @@ def _contents(sections: Sequence[Section], with_paper: bool) -> str:
 
 def _section(section: Section, pen: Pen, number: int) -> str:
     tag = "" if section.split == "test" else f' <span class="tag">{_split_name(section.split)}</span>'
-    made = list(exhibits(section, pen))
-    shown = [_exhibit(exhibit) for exhibit in made if exhibit.panels]
-    absent = " ".join(exhibit.caption for exhibit in made if not exhibit.panels)
+    made = list(figures(section, pen))
+    shown = [_figure(figure) for figure in made if figure.panels]
+    absent = " ".join(figure.caption for figure in made if not figure.panels)
     if absent:
         shown.append(f'<p class="note absent">{escape(absent)}</p>')
     return f"""<section id="stream-{number}">
@@ -133,9 +135,11 @@ def _split_name(split: str) -> str:
 
 
 def _protocol(section: Section) -> str:
-    terms = "".join(f"<div><dt>{term}</dt><dd>{escape(value)}</dd></div>" for term, value in facts.protocol(section))
+    terms = "".join(
+        f"<div><dt>{term}</dt><dd>{escape(value)}</dd></div>" for term, value in protocol_summary.protocol(section)
+    )
     settings = "".join(
-        f"<div><dt>{escape(g.name)}</dt><dd>{escape(facts.settings(g))}</dd></div>"
+        f"<div><dt>{escape(g.name)}</dt><dd>{escape(protocol_summary.settings(g))}</dd></div>"
         for g in section.groups
         if g.first["options"]
     )
@@ -183,15 +187,9 @@ def _table(section: Section) -> str:
         runs = len(group.records)
         cells.append(f"<td>{'1 run' if runs == 1 else runs}</td><td>{_seconds(group)}</td>")
         if with_accuracy:
-            value = Estimate(paper.accuracy, paper.accuracy_interval) if paper else None
-            cells.append(f'<td class="theirs">{_value(value)}</td>')
+            cells.append(f'<td class="theirs">{_value(paper.accuracy if paper else None)}</td>')
         if with_forgetting:
-            value = (
-                Estimate(paper.forgetting, paper.forgetting_interval)
-                if paper and paper.forgetting is not None
-                else None
-            )
-            cells.append(f'<td class="theirs">{_value(value)}</td>')
+            cells.append(f'<td class="theirs">{_value(paper.forgetting if paper else None)}</td>')
         opening = '<tr class="bound">' if _bound(group) else "<tr>"
         rows[id(group) in front].append(f"{opening}{''.join(cells)}</tr>")
 
@@ -213,13 +211,13 @@ def _table(section: Section) -> str:
 
 
 def _front(groups: Sequence[Group]) -> set[int]:
-    """Ids of all groups, where they can be read; else of each way to learn and classify the standing settings and the best of
-    the others, as after a search."""
+    """Ids of all groups, where they can be read; else of each variant the standing settings and the best of the others, as
+    after a search."""
     most = len(groups) if len(groups) <= READABLE else BEST
     front = set()
-    for way in by_way(groups).values():
-        first = standing(way)
-        front |= {id(g) for g in sorted(way, key=lambda g: (g is not first, -g.accuracy))[:most]}
+    for variant in by_variant(groups).values():
+        first = standing(variant)
+        front |= {id(g) for g in sorted(variant, key=lambda g: (g is not first, -g.accuracy))[:most]}
     return front
 
 
@@ -237,7 +235,7 @@ def _about(section: Section, with_paper: bool) -> str:
 
 
 def _bound(group: Group) -> bool:
-    return group.way[0] in names.UPPER_BOUNDS
+    return group.variant.method in names.UPPER_BOUNDS
 
 
 def _best(groups: Sequence[Group], metric: str, choose: Callable[[list[float]], float]) -> str | None:
@@ -249,9 +247,7 @@ def _best(groups: Sequence[Group], metric: str, choose: Callable[[list[float]], 
 def _value(value: Estimate | None) -> str:
     if value is None or math.isnan(value.mean):
         return '<span class="pm" title="not defined">–</span>'
-    if value.half is None:
-        return names.fixed(value.mean)
-    return f'{names.fixed(value.mean)} <span class="pm">± {names.fixed(value.half)}</span>'
+    return quiet_interval(value.text())
 
 
 def _seconds(group: Group) -> str:
@@ -267,7 +263,7 @@ def _reported(section: Section, group: Group) -> numbers.Reported | None:
         return None
     if memory not in (0, numbers.memory_size(section.stream)):
         return None
-    method, loss, classifier = group.way
+    method, loss, classifier = group.variant
     return numbers.reported(method, section.stream, loss, classifier)
 
 
@@ -279,17 +275,17 @@ def _swatch(style: Style) -> str:
     return f'<svg class="swatch" viewBox="0 0 30 12" aria-hidden="true">{line}</svg>'
 
 
-def _exhibit(exhibit: Exhibit) -> str:
-    panels = "".join(_panel(panel) for panel in exhibit.panels)
-    if exhibit.legend:
+def _figure(figure: Figure) -> str:
+    panels = "".join(_panel(panel) for panel in figure.panels)
+    if figure.legend:
         items = "".join(
-            f"<li>{_swatch(group.style)}{escape(group.name)}<b>{value}</b></li>" for group, value in exhibit.legend
+            f"<li>{_swatch(group.style)}{escape(group.name)}<b>{value}</b></li>" for group, value in figure.legend
         )
         panels += f'<ul class="legend" aria-label="Accuracy at the end, percent">{items}</ul>'
-    return f"""<figure class="{exhibit.kind}">
-<h3>{exhibit.title}</h3>
+    return f"""<figure class="{figure.kind}">
+<h3>{figure.title}</h3>
 <div class="panels">{panels}</div>
-<figcaption>{escape(exhibit.caption)}</figcaption>
+<figcaption>{escape(figure.caption)}</figcaption>
 </figure>"""
 
 

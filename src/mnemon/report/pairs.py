@@ -1,4 +1,4 @@
-"""Which runs may be compared with which: seed by seed, on the same stream."""
+"""Which runs may be compared: those with the same seed on the same stream."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnemon.experiments.records import Record
-from mnemon.report.groups import Estimate, Group, estimate
+from mnemon.experiments.stats import Estimate, paired_difference
+from mnemon.experiments.summary import Variant
+from mnemon.report.groups import Group
 
 
-def difference(mine: Group, theirs: Group, metric: str = "average_accuracy") -> tuple[Estimate, int] | None:
-    """Mine less theirs over the seeds both have, and how many these are; None where a pair has not seen the same samples in
-    the same order, or a value is not defined."""
-    seeds = sorted(set(mine.seeds) & set(theirs.seeds))
-    if not seeds or not same_stream(mine, theirs) or not (mine.values(metric) and theirs.values(metric)):
+def difference(mine: Group, theirs: Group, metric: str = "average_accuracy") -> Estimate | None:
+    """The paired difference, mine minus theirs; None where they share no seed, a pair has not seen the same samples in the same
+    order, or a value is not defined."""
+    if not same_stream(mine, theirs):
         return None
-    ours, others = ({r["seed"]: float(r[metric]) for r in group.records} for group in (mine, theirs))
-    return estimate([ours[seed] - others[seed] for seed in seeds]), len(seeds)
+    return paired_difference(mine.values(metric), theirs.values(metric))
 
 
 def same_stream(a: Group, b: Group) -> bool:
@@ -39,17 +39,17 @@ def comparable(a: Group, b: Group) -> bool:
     return same_stream(a, b) and len(sizes) <= 1 and len(networks) == 1
 
 
-def by_way(groups: Sequence[Group]) -> dict[tuple[str, str, str], list[Group]]:
-    """Groups that learn and classify in the same way, with other settings."""
-    ways: dict[tuple[str, str, str], list[Group]] = {}
+def by_variant(groups: Sequence[Group]) -> dict[Variant, list[Group]]:
+    """The groups of each variant, which differ in their settings."""
+    variants: dict[Variant, list[Group]] = {}
     for group in groups:
-        ways.setdefault(group.way, []).append(group)
-    return ways
+        variants.setdefault(group.variant, []).append(group)
+    return variants
 
 
 def standing(groups: Sequence[Group], beside: Group | None = None) -> Group | None:
-    """The group that speaks for a way that was run with several settings: the one at the settings `mnemon run` takes by
-    itself, else the one with the most runs. Results decide only between settings alike in that, as after a search: a cell
-    of fifteen runs is not displaced by five lucky ones."""
+    """The group that represents a variant that was run with several settings: the one at the settings of `mnemon run` without
+    options, else the one with the most runs. Results decide only between groups that are equal in both, as after a search: a
+    cell of fifteen runs is not displaced by five lucky ones."""
     fit = [group for group in groups if beside is None or comparable(group, beside)]
     return max(fit, key=lambda group: (group.usual, len(group.records), group.accuracy), default=None)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
 from mnemon.experiments import records
+from mnemon.experiments.stats import Estimate
 from mnemon.render import markup, names
-from mnemon.render.tables import Column, Part, Table
-from mnemon.report.groups import Estimate, Group, Section, own, read
+from mnemon.render.tables import Part, Table, headings
+from mnemon.report.groups import Group, Section, own, read
 from mnemon.report.pairs import difference, standing
 from mnemon.streams.kinds import is_task_free
 
@@ -39,29 +40,29 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
 
 def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     """Of each section the groups that the others are set against, with whatever settings."""
-    ways = {group.way for section in sections for group in section.groups}
+    variants = {group.variant for section in sections for group in section.groups}
     method, _, classifier = against.rpartition("+")
-    if any(way[0] == against for way in ways):  # the + of der++ is its own
+    if any(variant.method == against for variant in variants):  # the + of der++ is part of its name
         method, classifier = against, ""
     its_loss, its_classifier = own(method) or ("", "")
-    meant = [way for way in ways if way[0] == method and classifier in ("", way[2])]
-    if not classifier:  # the method as its authors have it, where that was run
-        meant = [way for way in meant if way[2] == its_classifier] or meant
-    meant = [way for way in meant if way[1] == its_loss] or meant
+    meant = [v for v in variants if v.method == method and classifier in ("", v.classifier)]
+    if not classifier:  # the method with its own classifier, where that was run
+        meant = [v for v in meant if v.classifier == its_classifier] or meant
+    meant = [v for v in meant if v.loss == its_loss] or meant
     if not meant:
-        raise unknown("method to compare with", against, {f"{way[0]}+{way[2]}" for way in ways})
+        raise unknown("method to compare with", against, {f"{v.method}+{v.classifier}" for v in variants})
     if len(meant) > 1:
         which = ", ".join(sorted(f"{m}+{c} (loss {loss})" for m, loss, c in meant))
         raise MnemonError(f"{against} does not say which to compare with: {which}.")
-    return [[group for group in section.groups if group.way == meant[0]] for section in sections]
+    return [[group for group in section.groups if group.variant == meant[0]] for section in sections]
 
 
-def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate, int] | None:
-    """The rival on the same stream and with the same memory, the group less it, and over how many seeds."""
+def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate] | None:
+    """The rival on the same stream and with the same memory, and the paired difference, the group minus the rival."""
     rival = standing(rivals, beside=group)
     if rival is None or rival is group or (found := difference(group, rival)) is None:
         return None
-    return rival, *found
+    return rival, found
 
 
 # --- for people
@@ -74,29 +75,23 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
         title = section.title if section.split == "test" else f"{section.title}, validation"
         heads = [title, "Final accuracy" if is_task_free(section.protocol.get("kind")) else "Average Accuracy"]
         heads += ["Average Forgetting"] if forgets else []
-        heads += [f"against {against}"] if rivals else []
+        heads += [f"against {against}", "pairs"] if rivals else []
         rows = []
         for group in section.groups:
-            row = [group.name, _said(group.estimate("average_accuracy"))]
-            row += [_said(group.estimate("average_forgetting"))] if forgets else []
+            row = [group.name, str(group.estimate("average_accuracy") or "–")]
+            row += [str(group.estimate("average_forgetting") or "–")] if forgets else []
             if rivals:
                 found = _compared(group, rivals[number])
-                row.append(_said(found[1], names.signed) if found else "")
+                row += [found[1].text(signed=True), str(found[1].n)] if found else ["", ""]
             rows.append([*row, str(len(group.records))])
-        parts.append(Part([Column("", head) for head in (*heads, "runs")], rows))
+        parts.append(Part(headings(*heads, "runs"), rows))
     notes = ["Percent, mean ± half-width of the 95 % interval over runs (Student’s t); a single run has none."]
     if rivals:
         notes.append(
-            f"Against {against}: the difference in accuracy, seed by seed, where both have seen the same stream with the same "
-            "memory."
+            f"Against {against}: the paired difference in accuracy over the seeds that both have (pairs), where both have seen "
+            "the same stream with the same memory."
         )
     return Table("results", "Results", parts, notes)
-
-
-def _said(found: Estimate | None, written: Callable[[float], str] = names.fixed) -> str:
-    if found is None:
-        return "–"
-    return written(found.mean) + ("" if found.half is None else f" ± {names.fixed(found.half)}")
 
 
 def _markdown(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
@@ -136,7 +131,7 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
     for number, section in enumerate(sections):
         for group in section.groups:
             first = group.first
-            line = [section.stream, section.split, group.name, first.get("order", "natural"), *group.way]
+            line = [section.stream, section.split, group.name, first.get("order", "natural"), *group.variant]
             line += [first.get("memory_size"), _options(group), len(group.records), names.ranges(group.seeds, "-")]
             for metric in METRICS:
                 line += _numbers(group.estimate(metric))
@@ -144,9 +139,8 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
             line.append("" if seconds is None else round(seconds, 3))
             if rivals:
                 found = _compared(group, rivals[number])
-                line += (
-                    [against, found[0].name, _options(found[0]), *_numbers(found[1]), found[2]] if found else [""] * 6
-                )
+                pair = [against, found[0].name, _options(found[0]), *_numbers(found[1]), found[1].n] if found else []
+                line += pair or [""] * 6
             lines.writerow(line)
     return out.getvalue()
 

@@ -15,7 +15,7 @@ class Panel(NamedTuple):
     group: Group | None = None
 
 
-class Exhibit(NamedTuple):
+class Figure(NamedTuple):
     """A figure. `kind` says how the page lays it out; without panels the caption is why there is nothing to see."""
 
     kind: str

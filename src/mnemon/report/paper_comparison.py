@@ -7,9 +7,11 @@ from html import escape
 from typing import NamedTuple
 
 from mnemon.experiments import records
-from mnemon.paper import cells, claims, tables
-from mnemon.paper.cells import Cell, Library, Sample
-from mnemon.paper.evidence import Source
+from mnemon.paper import cells, comparison
+from mnemon.paper.cells import Cell
+from mnemon.paper.claims.entries import RULES, check
+from mnemon.paper.comparison import ABOVE, MORE_LOST, NOT_RUN
+from mnemon.paper.results import CellRuns, Results
 from mnemon.render import names
 
 MEANS = {
@@ -20,36 +22,35 @@ MEANS = {
 PARTS = ((1, "Split streams: the paper’s Tables 1 and 2"), (3, "Loss and classifier: Table 3"), (4, "Smooth: Table 4"))
 
 
-class Entry(NamedTuple):
+class ComparedCell(NamedTuple):
     """A cell that has records here; forgetting where the paper's tables have it."""
 
     cell: Cell
-    found: Sample
-    lost: tuple[Cell, Sample] | None
+    found: CellRuns
+    lost: tuple[Cell, CellRuns] | None
 
 
-def against(source: Source) -> str:
+def paper_comparison(results: Results) -> str:
     """The section; nothing where no record is of a cell of the paper."""
-    library = source.library
-    parts = [(title, _entries(number, library)) for number, title in PARTS]
+    parts = [(title, _entries(number, results)) for number, title in PARTS]
     if not any(entries for _, entries in parts):
         return ""
     shown = "\n".join(_part(title, entries) for title, entries in parts if entries)
     return f"""<section id="paper">
 <h2>Against the paper</h2>
-<p class="headline">{escape(_headline(library))}</p>
+<p class="headline">{escape(_headline(results))}</p>
 {shown}
-{_claims(source)}
+{_claims(results)}
 <p class="note below">Percent, mean ± half-width of the 95 % interval. ✓ the intervals overlap; ≥ they do not, and ours is at
-least 98.5 % of the paper’s (≤: of forgetting, lower; {tables.ABOVE}: at most {cells.MORE_LOST:g} points above); ✗ neither; a
+least 98.5 % of the paper’s (≤: of forgetting, lower; {ABOVE}: at most {MORE_LOST:g} points above); ✗ neither; a
 single run has no interval and no mark. † not in the paper. * quoted by the paper. A record counts if it was made with the
 hyper-parameters the cell has today; others are under their stream below.</p>
 </section>"""
 
 
-def _headline(library: Library) -> str:
+def _headline(results: Results) -> str:
     every = [cell for number, _ in PARTS for cell in cells.cells(number) if cell.paper]
-    judged = [verdict for cell in every if (verdict := cells.verdict(cell, library.of_cell(cell)))]
+    judged = [verdict for cell in every if (verdict := comparison.verdict(cell, results.of(cell)))]
     said = f"{len(judged)} of the {len(every)} accuracies the paper prints were run here: "
     said += f"{judged.count('overlap')} with overlapping intervals"
     if judged.count("good"):
@@ -57,20 +58,20 @@ def _headline(library: Library) -> str:
     return said + (f", {judged.count('off')} below." if judged.count("off") else ".")
 
 
-def _entries(number: int, library: Library) -> list[Entry]:
+def _entries(number: int, results: Results) -> list[ComparedCell]:
     found = []
     for cell in cells.cells(number):
-        there = library.of_cell(cell)
+        there = results.of(cell)
         if there.values:
             lost = None
-            if number == 1 and cell.row.method not in names.UPPER_BOUNDS:
+            if number == 1 and not cell.row.bound:
                 second = Cell(2, cell.row, cell.stream)
-                lost = (second, library.of_cell(second))
-            found.append(Entry(cell, there, lost))
+                lost = (second, results.of(second))
+            found.append(ComparedCell(cell, there, lost))
     return sorted(found, key=lambda entry: cells.streams(number).index(entry.cell.stream))  # row by row within a stream
 
 
-def _part(title: str, entries: Sequence[Entry]) -> str:
+def _part(title: str, entries: Sequence[ComparedCell]) -> str:
     forgetting = any(entry.lost for entry in entries)
     heads = ['<th scope="col"><span class="aside">Method</span></th>']
     for name in ["accuracy", "forgetting"] if forgetting else ["accuracy"]:
@@ -93,9 +94,9 @@ def _part(title: str, entries: Sequence[Entry]) -> str:
 </tbody></table></div>"""
 
 
-def _row(entry: Entry, forgetting: bool) -> str:
+def _row(entry: ComparedCell, forgetting: bool) -> str:
     row, found = entry.cell.row, entry.found
-    cells_ = [f'<th scope="row">{escape(tables.label(row))}</th>', *_numbers(entry.cell, found)]
+    cells_ = [f'<th scope="row">{escape(row.label)}</th>', *_numbers(entry.cell, found)]
     if forgetting:
         cells_ += _numbers(*entry.lost) if entry.lost else ['<td class="theirs"></td>', "<td></td>", "<td></td>"]
     every = found.records.values()
@@ -103,33 +104,33 @@ def _row(entry: Entry, forgetting: bool) -> str:
     devices = " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every))
     mean = "–" if seconds is None else names.seconds(seconds)
     cells_ += [f"<td>{len(found.values)}</td>", f"<td>{mean}</td>", f"<td>{escape(devices)}</td>"]
-    opening = '<tr class="bound">' if row.method in names.UPPER_BOUNDS else "<tr>"
+    opening = '<tr class="bound">' if row.bound else "<tr>"
     return opening + "".join(cells_) + "</tr>"
 
 
-def _numbers(cell: Cell, found: Sample) -> list[str]:
-    verdict = cells.verdict(cell, found)
-    by = cells.difference(cell, found)
+def _numbers(cell: Cell, found: CellRuns) -> list[str]:
+    verdict = comparison.verdict(cell, found)
+    by = comparison.difference(cell, found)
     apart = ""
     if by is not None:
-        mark = tables.mark(cell, found)
-        apart = f'{names.signed(by)} <span class="{verdict}" title="{MEANS[verdict]}">{mark}</span>'
+        mark = comparison.mark(cell, found)
+        apart = f'{names.fixed(by, signed=True)} <span class="{verdict}" title="{MEANS[verdict]}">{mark}</span>'
     return [
-        f'<td class="theirs">{_spread(tables.theirs(cell))}</td>',
-        f"<td>{_spread(tables.ours(found))}</td>",
+        f'<td class="theirs">{quiet_interval(comparison.theirs(cell))}</td>',
+        f"<td>{quiet_interval(comparison.ours(found))}</td>",
         f"<td>{apart}</td>",
     ]
 
 
-def _spread(written: str) -> str:
-    """88.79 ± 0.26, the interval quieter."""
+def quiet_interval(written: str) -> str:
+    """88.79 ± 0.26 as HTML, the interval less prominent than the mean."""
     mean, sign, half = written.partition(" ± ")
     return f'{escape(mean)} <span class="pm">± {escape(half)}</span>' if sign else escape(mean)
 
 
-def _claims(source: Source) -> str:
+def _claims(results: Results) -> str:
     """The claims that the records here speak to."""
-    known = [row for row in claims.check(source).parts[0].rows if row[1] != tables.NOT_RUN]
+    known = [row for row in check(results).parts[0].rows if row[1] != NOT_RUN]
     if not known:
         return ""
     rows = "".join(
@@ -140,10 +141,10 @@ def _claims(source: Source) -> str:
 <caption class="aside">Claims of the paper’s text, and what the records here say</caption>
 <thead><tr><th scope="col">The paper says</th><th scope="col">Our records</th><th scope="col">Number</th></tr></thead>
 <tbody>{rows}</tbody></table></div>
-<p class="quiet below">{escape(claims.RULES)}</p>"""
+<p class="quiet below">{escape(RULES)}</p>"""
 
 
-def _behind(entries: Sequence[Entry]) -> str:
+def _behind(entries: Sequence[ComparedCell]) -> str:
     """The command and the runs of each cell."""
     items = []
     for entry in entries:

@@ -7,18 +7,20 @@ other processes beside it: its seconds are then more than its share of the devic
 
 from __future__ import annotations
 
+from typing import Any
+
 from mnemon.experiments.records import Record
-from mnemon.experiments.spec import Spec
 from mnemon.paper import cells
-from mnemon.paper.evidence import Source
+from mnemon.paper.plan import training
+from mnemon.paper.results import Results
 from mnemon.render import names
 
 TABLES = (1, 2, 4)
 
 
-def sentence(source: Source) -> str:
+def sentence(results: Results) -> str:
     """How many of the runs are there, and what they took, device by device."""
-    wanted, there = runs(source)
+    wanted, there = runs(results)
     said = [
         f"Tables 1, 2 and 4 without miniImageNet, rows beyond the paper included, are {names.plural(wanted, 'run')}; "
         f"{names.thousands(len(there))} of them are there."
@@ -31,15 +33,13 @@ def sentence(source: Source) -> str:
     return " ".join([*said, "The searches for hyper-parameters are not counted."]) + "\n"
 
 
-def runs(source: Source) -> tuple[int, list[Record]]:
+def runs(results: Results) -> tuple[int, list[Record]]:
     """How many trainings stand behind the cells, and a record of each that was made: one training serves several cells."""
-    wanted: dict[tuple[str, str, str, int], Record | None] = {}
+    wanted: dict[tuple[Any, ...], Record | None] = {}
     for cell in (cell for table in TABLES for cell in cells.cells(table) if "mini_imagenet" not in cell.stream):
-        found = source.library.of_cell(cell, source.seeds).records
-        for seed in source.seeds:
-            spec: Spec = cell.spec(seed)
-            place = (spec.method, spec.stream, str(spec.loss), seed)
-            wanted[place] = wanted.get(place) or found.get(seed)
+        found, same = results.of(cell).records, training(cell.spec())
+        for seed in results.seeds:
+            wanted[same, seed] = wanted.get((same, seed)) or found.get(seed)
     return len(wanted), [record for record in wanted.values() if record is not None]
 
 

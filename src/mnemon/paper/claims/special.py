@@ -1,0 +1,129 @@
+"""The claims that are of no kind: a function each, from results to a verdict with its numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mnemon.experiments.spec import Spec
+from mnemon.experiments.stats import Estimate, estimate, paired_difference
+from mnemon.paper import bias, cells, memory_sizes, times
+from mnemon.paper.cells import Cell, ablation, row
+from mnemon.paper.claims.verdicts import CONFIRMED, CONTRADICTED, DEPENDS, Case, Finding, above, below, points, verdict
+from mnemon.paper.results import LEAST, Absent, Results, judged
+from mnemon.render import names
+
+NEARLY_FREE = 10  # percent more test time, at most
+WILDER = 2  # times the standard deviation over seeds, at least
+
+
+def new_logits_dominate(results: Results) -> Finding:
+    lines, runs = bias.mean_logits(results)
+    later = range(1, len(lines))
+    first = sum(int(np.argmax(lines[k, : k + 1])) == k for k in later)
+    gap = np.mean([lines[k, k] - np.mean(lines[k, :k]) for k in later])
+    said = f"ER, Split CIFAR-10: the newest task has the highest mean logit after {first} of {len(later)} tasks, "
+    said += f"{names.fixed(float(gap))} above the mean of the older ones ({names.plural(runs, 'run')})"
+    return Finding(CONFIRMED if first == len(later) else DEPENDS if gap > 0 else CONTRADICTED, said)
+
+
+def ms_degrades(results: Results) -> Finding:
+    """Against the hybrid, since the streams differ in more than the classes of a batch."""
+    ms, hybrid = ablation("MS + NCM (normalised)"), ablation("hybrid + NCM (normalised)")
+    two, five = (results.difference(ms, hybrid, stream) for stream in cells.ABLATION_STREAMS)
+    said = "MS less hybrid: "
+    said += f"{points(two)} points with 2 classes a batch (CIFAR-10), {points(five)} with up to 5 (CIFAR-100, 20 tasks)"
+    apart = five.mean + (five.half or 0.0) < two.mean - (two.half or 0.0)
+    return Finding(verdict([below(five), apart if below(five) else below(five)]), said)
+
+
+def ce_is_unstable(results: Results) -> Finding:
+    """On validation samples, as η is chosen."""
+    said: list[str] = []
+    cases: list[Case] = []
+    for stream in ("split-mnist", "split-cifar10"):
+        by_rate = {rate: _at(results, stream, rate) for rate in (0.05, 0.1, 0.15, 0.2)}
+        known = {rate: found for rate, found in by_rate.items() if len(found) >= LEAST}
+        if 0.2 not in known or len(known) < 2:
+            continue
+        best = max(known, key=lambda rate: np.mean(list(known[rate].values())))
+        if best == 0.2:
+            cases.append(False)
+            said.append(f"{names.stream(stream)}: 0.2 is the best η")
+            continue
+        by = judged(paired_difference(known[0.2], known[best]), stream)
+        here, there = (float(np.std(list(known[rate].values()), ddof=1)) for rate in (0.2, best))
+        cases.append(here >= WILDER * there or below(by))
+        said.append(
+            f"{names.stream(stream)}, validation, η = 0.2 less η = {best}: {points(by)} points; standard deviation over seeds "
+            f"{names.fixed(here)} against {names.fixed(there)}"
+        )
+    if not said:
+        raise Absent("ER at several η on validation samples")
+    return Finding(verdict(cases), "; ".join(said))
+
+
+def _at(results: Results, stream: str, rate: float) -> dict[int, float]:
+    """ER's validation accuracy at a learning rate, by seed."""
+    there = results.index.like(Spec("er", stream, split="valid", loss="ce", options={"lr": rate}), "softmax")
+    return {seed: record["average_accuracy"] for seed, record in there.items()}
+
+
+def only_the_last_class(results: Results) -> Finding:
+    said, right = [], []
+    for stream, classes in (("smooth-cifar10", 10), ("smooth-cifar100", 100)):
+        found = results.of(Cell(4, row("fine-tune"), stream)).estimate
+        if found:
+            right.append(abs(found.mean - 100 / classes) <= max(found.half or 0.0, 0.1))
+            said.append(f"{names.stream(stream)}: {found} %, one class of {classes} is {100 / classes:g} %")
+    if not said:
+        raise Absent("fine-tune on Smooth streams")
+    return Finding(verdict(right), "; ".join(said))
+
+
+def ncm_costs_little(results: Results) -> Finding:
+    said, shares = [], []
+    for stream in times.SHAPES:
+        line = times.on_one_device(results.times, stream).get("er")
+        # The class means cost the same for few test images as for many: only the size of a real test set counts.
+        if line and line["tested"] >= 10_000 and {"softmax", "ncm"} <= line["test_s"].keys():
+            share = 100 * (line["test_s"]["ncm"] / line["test_s"]["softmax"] - 1)
+            shares.append(share <= NEARLY_FREE)
+            said.append(f"{times.images(line)}: {names.fixed(share, 1)} % more than softmax ({line['device']})")
+    if not said:
+        raise Absent("test times (`mnemon reproduce fig4`)")
+    return Finding(verdict(shares), "; ".join(said))
+
+
+# --- sizes of the memory
+
+OF_SIZES = "hybrid and ER at several memory sizes (`mnemon reproduce fig5`)"
+
+
+def better_at_every_size(results: Results) -> Finding:
+    said, better = [], []
+    for stream in memory_sizes.STREAMS:
+        gains = {size: estimate(_gain(results, stream, size).values()) for size in memory_sizes.SIZES}
+        by = {size: gain for size, gain in gains.items() if gain and gain.n >= LEAST}
+        if by:
+            better += [above(each) for each in by.values()]
+            each_size = ", ".join(f"{points(each)} at {size}" for size, each in by.items())
+            said.append(f"{names.stream(stream)}: {each_size}")
+    if not said:
+        raise Absent(OF_SIZES)
+    return Finding(verdict(better), "hybrid less ER, points on validation, by memory: " + "; ".join(said))
+
+
+def small_gain_at_500(results: Results) -> Finding:
+    gains = {size: _gain(results, "split-cifar100-10", size) for size in (500, 1000, 2000)}
+    each: dict[int, Estimate] = {size: judged(estimate(gain.values()), OF_SIZES) for size, gain in gains.items()}
+    said = "hybrid less ER, validation: "
+    said += ", ".join(f"{points(gain)} points at {size}" for size, gain in each.items())
+    less = {size: judged(paired_difference(gains[500], gains[size]), OF_SIZES) for size in (1000, 2000)}
+    said += "; the gain at 500 less that at " + ", at ".join(f"{size}: {points(by)}" for size, by in less.items())
+    return Finding(verdict([below(by) for by in less.values()]), said)
+
+
+def _gain(results: Results, stream: str, size: int) -> dict[int, float]:
+    """Hybrid minus ER with a memory of that size, by seed."""
+    hybrid, er = (memory_sizes.accuracies(results, method, stream, size) for method in ("hybrid", "er"))
+    return {seed: hybrid[seed] - er[seed] for seed in sorted(hybrid.keys() & er.keys())}

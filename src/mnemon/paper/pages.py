@@ -1,0 +1,64 @@
+"""Blocks of documents that are no target of `mnemon reproduce`: a stream, a method."""
+
+from __future__ import annotations
+
+from mnemon.experiments import protocol
+from mnemon.experiments.recipes import grids, recipes
+from mnemon.paper import cells, numbers
+from mnemon.paper.cells import Cell
+from mnemon.paper.comparison import NOTHING, ours, theirs
+from mnemon.paper.results import Results
+from mnemon.render import names
+from mnemon.render.tables import Bold, Heading, Part, Table, headings
+
+SHORT = ("hybrid", "er", "fine-tune", "mir", "gmed-mir", "cope", "hybrid-ace", "iid-online", "iid-offline")
+
+
+def one_stream(stream: str, results: Results) -> Table:
+    """Some methods on one stream with accuracy, forgetting and seconds: those that have records."""
+    rows = []
+    listed = [row for row in cells.rows(1) if row.method in SHORT]
+    for row in sorted(listed, key=lambda row: SHORT.index(row.method)):
+        accuracy, forgetting = Cell(1, row, stream), Cell(2, row, stream)
+        found, lost = results.of(accuracy), results.of(forgetting)
+        if not found.values:
+            continue
+        seconds = [sum(r["seconds"].values()) for r in found.records.values()]
+        line = [row.label, ours(found), theirs(accuracy), NOTHING if row.bound else ours(lost)]
+        line += [NOTHING if row.bound else theirs(forgetting), names.fixed(sum(seconds) / len(seconds), 1)]
+        rows.append([Bold(text) for text in line[:2]] + line[2:] if row.method == "hybrid" else line)
+    columns = headings("method", "Average Accuracy", "the paper", "Average Forgetting", "the paper", "seconds a run")
+    title = f"{names.stream(stream)}, {protocol.parse(stream).rules.memory} samples of memory"
+    return Table(stream, title, [Part(columns, rows)], ["† not in the paper."])
+
+
+def one_method(method: str, results: Results) -> Table:
+    """A method on every stream that has records of it, with its hyper-parameters."""
+    rows, absent = [], []
+    for number in (1, 4):
+        for cell in cells.cells(number, (method,)):
+            found = results.of(cell)
+            title = names.stream(cell.stream) + (", NCM" if cell.row.name == "ER + NCM" else "")
+            if not found.values:
+                absent.append(title)
+                continue
+            lost = Cell(2, cell.row, cell.stream)
+            tasks = number == 1 and not cell.row.bound
+            forgetting = [theirs(lost), ours(results.of(lost))] if tasks else [NOTHING, NOTHING]
+            rows.append([title, theirs(cell), ours(found), *forgetting, _settings(cell)])
+    both = [Heading(whose, metric) for metric in ("accuracy", "forgetting") for whose in ("paper", "ours")]
+    notes = [
+        "Average Accuracy (on Smooth the final accuracy) and Average Forgetting, percent, mean ± half-width of the 95 % "
+        f"interval over {numbers.RUNS} seeds."
+    ]
+    notes += [f"Not run: {'; '.join(absent)}."] if absent else []
+    part = Part([Heading("stream"), *both, Heading("at")], rows)
+    return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes)
+
+
+def _settings(cell: Cell) -> str:
+    """The hyper-parameters that are searched or that the recipe names; the others are the same everywhere."""
+    spec, name = cell.spec(), protocol.parse(cell.runs_on)
+    named = recipes.recipe(spec.method, cell.row.loss, name.kind, name.dataset)
+    options = spec.choice().every_option()
+    return names.settings({option: options[option] for option in [*grids.grid(spec.method, cell.row.loss), *named]})

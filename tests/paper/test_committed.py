@@ -1,0 +1,108 @@
+"""The committed tables, documents and sentences say what the committed records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cell_records import committed, put, row
+from mnemon import data, report
+from mnemon.experiments import protocol, records
+from mnemon.experiments.found import Found
+from mnemon.experiments.spec import Spec
+from mnemon.learning.methods import methods
+from mnemon.metrics import confidence_interval
+from mnemon.paper import documents, json_lines, reproduce, stream_facts, targets
+from mnemon.paper.cells import Cell
+from mnemon.paper.results import Results
+from mnemon.paper.targets.target import TableTarget
+from mnemon.render import markup
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_committed_tables_and_documents_say_what_the_records_say():
+    """When this fails: `make results`."""
+    folder = committed()
+    found = Results.read(folder)
+    written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
+    for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
+        text = path.read_text(encoding="utf-8")
+        assert "<!-- mnemon: " in text
+        assert documents.filled(text, lambda name: reproduce.block(name, found, path.parent)) == text  # noqa: B023, path
+    for target in (target for target in targets.TARGETS if isinstance(target, TableTarget)):
+        made, written = target.table(found), folder / f"tables/{target.name}"
+        assert written.with_suffix(".md").read_text(encoding="utf-8") == target.markdown(made), target.name
+        assert written.with_suffix(".tex").read_text(encoding="utf-8") == markup.latex(made, target.command), (
+            target.name
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", json_lines.read(ROOT / "results" / stream_facts.FILE), ids=lambda line: line["stream"])
+def test_the_committed_facts_of_the_streams_are_counted_again(line):
+    data.load(protocol.parse(line["stream"]).dataset)
+    assert stream_facts.stream_facts(line["stream"]) == line
+
+
+def test_latex_names_the_command_that_makes_it_and_breaks_sentences():
+    folder = committed() / "tables"
+    written = {name: (folder / f"{name}.tex").read_text(encoding="utf-8") for name in ("claims", "table1")}
+    assert written["claims"].startswith("% made by `mnemon reproduce all`")
+    assert written["table1"].startswith("% made by `mnemon reproduce table1`")
+    assert "linewidth" in written["claims"]
+    assert "linewidth" not in written["table1"]
+
+
+def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path):
+    kept = [Cell(1, row(name), "split-mnist") for name in ("ER", "ER + NCM", "hybrid (the paper's own)")]
+    found = Results.read(committed())
+    put(tmp_path, [record for cell in kept for record in found.of(cell).records.values()])
+    table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
+    assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")
+
+
+# --- differences that the text states, seed by seed
+
+TWO_PASSES = ({"options": {"forward": "separate"}}, {})
+
+
+def rates(one, other):
+    return tuple({"split": "valid", "options": {"lr": lr}} for lr in (one, other))
+
+
+HIGHEST_RATE = rates(0.4, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("pair", "method", "stream", "metric", "said"),
+    [
+        (TWO_PASSES, "hybrid", "split-cifar10", "average_forgetting", "−7.1 ± 2.8"),
+        (TWO_PASSES, "hybrid", "split-cifar100-20", "average_forgetting", "+1.6 ± 1.7"),
+        (TWO_PASSES, "er", "split-cifar10", "average_forgetting", "−1.5 ± 5.6"),
+        (TWO_PASSES, "mir", "split-cifar10", "average_forgetting", "+4.2 ± 7.8"),
+        (TWO_PASSES, "mir", "split-cifar100-20", "average_forgetting", "−2.5 ± 0.8"),
+        (HIGHEST_RATE, "mir", "split-cifar10", "average_accuracy", "−8.8 ± 6.0"),
+        (HIGHEST_RATE, "mir", "split-cifar10", "average_forgetting", "+3.0 ± 11.4"),
+        (HIGHEST_RATE, "mir", "split-cifar100-10", "average_accuracy", "+0.7 ± 2.2"),
+        (HIGHEST_RATE, "mir", "split-cifar100-10", "average_forgetting", "−9.3 ± 5.9"),
+        (HIGHEST_RATE, "mir", "split-cifar100-10", "learning_accuracy", "−7.6 ± 7.0"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar10", "average_accuracy", "−4.5 ± 4.7"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar10", "average_forgetting", "−2.7 ± 21.4"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "average_accuracy", "−0.5 ± 1.6"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "average_forgetting", "−7.5 ± 5.9"),
+        (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "learning_accuracy", "−7.2 ± 3.7"),
+        (rates(0.4, 0.1), "gmed-er", "split-cifar10", "average_forgetting", "−0.2 ± 3.4"),
+        (rates(0.3, 0.15), "gmed-er", "split-cifar100-10", "average_forgetting", "−4.9 ± 1.7"),
+    ],
+)
+def test_the_differences_in_the_text_are_those_of_the_records(pair, method, stream, metric, said):
+    index = Found(records.read(committed()))
+    specs = [Spec(method, stream, **given) for given in pair]
+    one, other = (index.like(spec, spec.choice().classifiers[0].name) for spec in specs)
+    differences = [one[seed][metric] - other[seed][metric] for seed in sorted(one.keys() & other.keys())]
+    mean, half = confidence_interval(differences)
+    assert said.lstrip("+−") == f"{abs(mean):.1f} ± {half:.1f}"
+    assert (mean > 0) == said.startswith("+")
+    assert said in (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
