@@ -25,7 +25,7 @@ from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
 from mnemon.experiments import records
-from mnemon.experiments.job import resolve_all
+from mnemon.experiments.job import Assignment, resolve_all
 from mnemon.experiments.scenario import dataset_checksum, named_scenario
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
@@ -454,8 +454,8 @@ def test_a_run_never_has_the_name_of_another_dataset(tmp_path: Path) -> None:
     put(seed=0)
     specs = [Spec("er", "split-birds-3", seed, backbone="mlp") for seed in range(2)]
     engine = Engine(torch.device("cpu"), "fp32", False)
-    jobs = resolve_all(specs, engine)
-    scheduler = Scheduler(jobs, tmp_path / "out", engine, lambda event: None, limit=1, checkpoint_every=0)
+    work = Assignment(tuple(resolve_all(specs, engine)), tmp_path / "out", engine, 0, 1, 1)
+    scheduler = Scheduler(work, lambda event: None)
     (tmp_path / "out" / "checkpoints").mkdir(parents=True)
     put(seed=1)
     with pytest.raises(MnemonError, match="another birds was stored while its runs were under way"):

@@ -12,10 +12,11 @@ from mnemon import MnemonError
 from mnemon.experiments import events, pools, records
 from mnemon.experiments.active import ActiveRun, Claim
 from mnemon.experiments.events import Finished, Message, RunDiverged, Started, from_json, to_json
-from mnemon.experiments.job import resolve, resolve_all
-from mnemon.experiments.pools.pool import Assignment, Pool
+from mnemon.experiments.job import Assignment, resolve, resolve_all
+from mnemon.experiments.pools.pool import Pool
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.runner import run_all
+from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
 from mnemon.runtime.device import Engine
 from mnemon.runtime.signals import Stopped
@@ -25,7 +26,9 @@ OTHER_POOL = '''
 import threading
 
 from mnemon.experiments.events import from_json, to_json
-from mnemon.experiments.pools.pool import Assignment, Pool
+from mnemon.experiments.job import Assignment
+from mnemon.experiments.pools.pool import Pool
+from mnemon.experiments.scheduler import Scheduler
 
 
 class Remote(Pool):
@@ -38,7 +41,7 @@ class Remote(Pool):
 
         def make():
             try:
-                Assignment.from_json(line).scheduler(lambda event: emit(from_json(to_json(event)))).run(stop)
+                Scheduler(Assignment.from_json(line), lambda event: emit(from_json(to_json(event)))).run(stop)
             except BaseException as error:
                 failed.append(error)
 
@@ -114,7 +117,7 @@ def test_a_pool_object_is_taken_as_it_is(tmp_path):
         def run(self, work, emit, stop):
             for job in work.jobs:
                 one = Assignment((job,), work.out, work.engine, work.checkpoint_every, 1, 1)
-                one.scheduler(lambda event: (seen.append(event), emit(event))).run(stop)
+                Scheduler(one, lambda event: (seen.append(event), emit(event))).run(stop)
 
     run_all(specs(2), tmp_path, pool=OneByOne())
     kinds = [(type(event), event.number) for event in seen if isinstance(event, Started | Finished)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mnemon import MnemonError
-from mnemon.experiments.pools.pool import Assignment
+from mnemon.experiments.job import Assignment
 from mnemon.experiments.pools.worker_processes import Workers
 from mnemon.runtime.device import Engine
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 import torch
 
+from mnemon.experiments.job import Assignment
 from mnemon.experiments.pools import worker
-from mnemon.experiments.pools.pool import Assignment
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.runtime.device import Engine
 from mnemon.runtime.signals import watched

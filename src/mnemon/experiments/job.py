@@ -1,9 +1,14 @@
-"""A job: a spec, resolved for a device. Whatever must be known before the run can be made is looked up once, here."""
+"""A job: a spec, resolved for a device. What must be known before the run can be made is looked up once, here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
 
 from mnemon.experiments import protocol
 from mnemon.experiments.scenario import dataset_checksum
@@ -56,3 +61,49 @@ def _kind(spec: Spec, choice: Choice) -> str:
     shapes = {name: value for name, value in choice.options().items() if not isinstance(value, float)}
     names = [classifier.name for classifier in choice.classifiers]
     return repr((spec.method, spec.stream, choice.objective.name, names, spec.split, spec.order, spec.backbone, shapes))
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Jobs, the folder for their records and checkpoints, and how to run them."""
+
+    jobs: tuple[Job, ...]
+    out: Path
+    engine: Engine
+    checkpoint_every: float
+    limit: int  # runs at once, at most
+    threads: int  # of a process on a CPU
+    concurrent: int = 1  # runs at once in all processes, at least
+
+    def divided(self, processes: int) -> Assignment:
+        """The threads shared by so many processes. Deterministic runs have one, however many processes there are."""
+        return replace(self, threads=1 if self.engine.deterministic else max(1, self.threads // processes))
+
+    @contextlib.contextmanager
+    def threads_set(self) -> Iterator[None]:
+        """Within, torch has this many threads, on a CPU."""
+        before = torch.get_num_threads()
+        if self.engine.device.type == "cpu":
+            torch.set_num_threads(self.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def to_json(self) -> str:
+        """One line, for another process."""
+        jobs = [[job.number, asdict(job.spec)] for job in self.jobs]
+        engine = [str(self.engine.device), self.engine.precision, self.engine.deterministic]
+        return json.dumps(vars(self) | {"jobs": jobs, "out": str(self.out), "engine": engine})
+
+    @classmethod
+    def from_json(cls, line: str) -> Assignment:
+        """The jobs are resolved again, for the device of this process."""
+        values = json.loads(line)
+        device, precision, deterministic = values["engine"]
+        engine = Engine(torch.device(device), precision, deterministic)
+        specs = [
+            (number, Spec(**spec | {"classifiers": tuple(spec["classifiers"])})) for number, spec in values["jobs"]
+        ]
+        jobs = tuple(resolve(spec, engine, number=number) for number, spec in specs)
+        return cls(**values | {"jobs": jobs, "out": Path(values["out"]), "engine": engine})

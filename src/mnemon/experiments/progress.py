@@ -43,26 +43,26 @@ def bars(console: Console) -> Bars:
 class Progress:
     """Bars on a terminal; elsewhere one line for each finished run. All of it on stderr, so stdout stays the result.
 
-    Several threads may tell it at once.
+    Several threads may update it.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
         self.bars = bars(self.console)
         self.lock = threading.Lock()
-        self.ended: set[int] = set()  # numbers of the runs that are done
-        self.waited = False
         self.runs: TaskID | None = None
         self.steps: TaskID | None = None
-        self.number = 0  # runs in all
-        self.made = 0  # steps made in runs that ended
-        self.lengths: dict[int, int] = {}  # steps of each run that was started
-        self.places: dict[int, int] = {}  # of those under way
 
     @contextlib.contextmanager
     def over(self, runs: int) -> Iterator[None]:
+        """Within, show the events of so many runs."""
+        self.number = runs
+        self.ended: set[int] = set()  # numbers of the runs that are done
+        self.made = 0  # steps made in runs that ended
+        self.lengths: dict[int, int] = {}  # steps of each run that was started
+        self.places: dict[int, int] = {}  # of those under way
+        self.waited = False
         with self.bars:
-            self.number = runs
             self.runs = self.bars.add_task("runs", total=runs, note="")
             self.steps = self.bars.add_task("steps", total=None, note="", visible=False, timed=True)
             yield
@@ -74,9 +74,8 @@ class Progress:
                 with self.lock:
                     self.lengths[number], self.places[number] = total, position
                     if self.steps is not None:
-                        expected = (
-                            sum(self.lengths.values()) * self.number // len(self.lengths)
-                        )  # the others are as long
+                        # The others are as long, as far as is known.
+                        expected = sum(self.lengths.values()) * self.number // len(self.lengths)
                         self.bars.update(self.steps, total=expected, visible=True)
                 if position:
                     self.say(f"{name}: going on at step {position} of {total}")

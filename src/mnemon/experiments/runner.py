@@ -26,9 +26,9 @@ from mnemon.experiments import records
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
 from mnemon.experiments.executor import executor_for, threads
-from mnemon.experiments.job import Job, resolve_all
+from mnemon.experiments.job import Assignment, Job, resolve_all
 from mnemon.experiments.pools import choose_pool
-from mnemon.experiments.pools.pool import Assignment, Pool
+from mnemon.experiments.pools.pool import Pool
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.recording import Recorded, make_records, write
 from mnemon.experiments.records import Record

@@ -11,7 +11,6 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
@@ -19,10 +18,8 @@ from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments.active import ActiveRun, Claim, Clock
 from mnemon.experiments.events import Emit, Finished, Message, RunDiverged, Waiting
 from mnemon.experiments.executor import AsyncExecutor, stack
-from mnemon.experiments.job import Job
+from mnemon.experiments.job import Assignment, Job
 from mnemon.experiments.recording import Recorded
-from mnemon.experiments.records import Record
-from mnemon.runtime.device import Engine
 from mnemon.runtime.signals import Stopped
 
 STACK = 16  # runs in a stack, at most: several stacks side by side fill the device better than one large stack
@@ -31,24 +28,14 @@ STACK = 16  # runs in a stack, at most: several stacks side by side fill the dev
 class Scheduler:
     """The state is the queue of jobs, the active runs and a limit on their number; a method for each transition."""
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        out: Path,
-        engine: Engine,
-        emit: Emit,
-        *,
-        limit: int,
-        checkpoint_every: float,
-        concurrent: int = 1,
-    ) -> None:
-        self.out, self.engine, self.emit, self.limit = out, engine, emit, limit
-        self.queue = deque(_by_kind(jobs) if engine.stacks else jobs)
+    def __init__(self, work: Assignment, emit: Emit) -> None:
+        self.out, self.engine, self.limit, self.concurrent = work.out, work.engine, work.limit, work.concurrent
+        self.emit = emit
+        self.queue = deque(_by_kind(work.jobs) if work.engine.stacks else work.jobs)
         self.preparing: list[ActiveRun] = []  # not launched yet
         self.active: deque[ActiveRun] = deque()
         self.skipped: set[int] = set()  # numbers of jobs that diverged, here or in another process
-        self.concurrent = concurrent  # runs active at once in all processes of this command, at least
-        self.clock, self.recorded = Clock(checkpoint_every), Recorded(out)
+        self.clock, self.recorded = Clock(work.checkpoint_every), Recorded(work.out)
         self.stop: Callable[[], int] = lambda: 0
 
     def run(self, stop: Callable[[], int], *, wait: bool = True) -> None:
@@ -110,7 +97,7 @@ class Scheduler:
         if job.number in self.skipped:
             return
         if found := self.recorded.of(job):
-            self._done(job, found)
+            self.emit(Finished(job.number, found))
             return
         claim = Claim.acquire(job, self.out)
         if claim is None:
@@ -130,7 +117,7 @@ class Scheduler:
             claim.release()
             raise
         if found:
-            self._done(job, found)
+            self.emit(Finished(job.number, found))
         if full:  # after the handler: the error refers to tensors
             claim.release()
             self._requeue([job])
@@ -170,7 +157,7 @@ class Scheduler:
             if active.advance(self.stop):
                 made = active.finish()
                 self._remove(active)
-                self._done(active.job, made)
+                self.emit(Finished(active.job.number, made))
         except Diverged as error:  # the others continue
             self._remove(active)
             self.skip(active.job.number)
@@ -211,9 +198,6 @@ class Scheduler:
             active.executor.withdraw()  # all of them first: one that leaves must not start the others
         for active in runs:
             active.close()
-
-    def _done(self, job: Job, found: list[Record]) -> None:
-        self.emit(Finished(job.number, found))
 
 
 def _by_kind(jobs: Sequence[Job]) -> list[Job]:

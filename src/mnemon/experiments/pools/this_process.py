@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from mnemon.experiments.events import Emit
-from mnemon.experiments.pools.pool import Assignment, Pool
+from mnemon.experiments.job import Assignment
+from mnemon.experiments.pools.pool import Pool
+from mnemon.experiments.scheduler import Scheduler
 
 
 class ThisProcess(Pool):
@@ -15,4 +17,4 @@ class ThisProcess(Pool):
     def run(self, work: Assignment, emit: Emit, stop: Callable[[], int]) -> None:
         work = work.divided(1)
         with work.threads_set():
-            work.scheduler(emit).run(stop)
+            Scheduler(work, emit).run(stop)

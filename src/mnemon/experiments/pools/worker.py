@@ -13,7 +13,7 @@ import torch
 
 from mnemon.errors import MnemonError
 from mnemon.experiments.events import Event, Stepped, to_json
-from mnemon.experiments.pools.pool import Assignment
+from mnemon.experiments.job import Assignment
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.runtime.signals import Stopped, watched
 
@@ -37,7 +37,7 @@ class Reporter:
 def main() -> None:
     work = Assignment.from_json(sys.stdin.readline())
     torch.set_num_threads(work.threads)
-    scheduler = work.scheduler(Reporter())
+    scheduler = Scheduler(work, Reporter())
     with watched(once=[signal.SIGTERM]) as stop, work.engine.in_use():
         threading.Thread(target=_listen, args=(scheduler,), daemon=True).start()  # now that its signal is noted
         scheduler.run(stop, wait=False)

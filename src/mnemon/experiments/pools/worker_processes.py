@@ -20,7 +20,9 @@ from typing import IO, ClassVar, NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.experiments.events import Emit, Event, Message, RunDiverged, Waiting, from_json
-from mnemon.experiments.pools.pool import Assignment, Pool
+from mnemon.experiments.job import Assignment
+from mnemon.experiments.pools.pool import Pool
+from mnemon.experiments.scheduler import Scheduler
 
 PATIENCE = 60.0  # seconds a worker has to save its runs
 
@@ -48,7 +50,7 @@ class Workers:
 
     def __init__(self, count: int, work: Assignment, emit: Emit) -> None:
         self.count, self.work, self.emit = count, work, emit
-        self.scheduler = work.scheduler(self._from_here)
+        self.scheduler = Scheduler(work, self._from_here)
         self.workers: list[Worker] = []
         self.leaving = False
 
