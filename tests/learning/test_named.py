@@ -19,7 +19,7 @@ from torch import nn
 import mnemon
 from mnemon import MnemonError, OnlineClassifier, cli
 from mnemon.experiments import records, runner
-from mnemon.experiments.run import Run
+from mnemon.experiments.executor import Executor
 from mnemon.experiments.spec import Spec
 from mnemon.learning import backbones, named
 from mnemon.learning.classifier import Classifier
@@ -157,15 +157,15 @@ def test_checkpoints_of_classifiers_with_options(tmp_path, monkeypatch):
     """The folder's name is allowed on every system, says what the classifier is, and is found again."""
     asked = Spec("er", "split-digits", classifiers=("ridge:lam=10:weight=class", "ncm"))
     whole = runner.run_all([asked], tmp_path / "whole")
-    settle = Run.settle
+    settle = Executor.settle
 
-    def stopped(run, proceed):
-        settle(run, proceed)
-        if run.position > 60:
+    def stopped(executor, proceed):
+        settle(executor, proceed)
+        if executor.run.position > 60:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "settle", stopped)
+        patch.setattr(Executor, "settle", stopped)
         with suppress(KeyboardInterrupt):
             runner.run_all([asked], tmp_path, checkpoint_every=0)
     (folder,) = (path for path in (tmp_path / "checkpoints").iterdir() if path.is_dir())

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from mnemon.cli.command import commands
-from mnemon.cli.output import help_width
+from mnemon.cli.output import table_width
 from mnemon.cli.parsing import call
 from mnemon.errors import MnemonError, unknown
 from mnemon.runtime.signals import Stopped
@@ -65,7 +65,7 @@ def _help(group: str = "") -> None:
         if name.startswith(group):
             print(
                 textwrap.fill(
-                    command.summary, help_width(), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
+                    command.summary, table_width(), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
                 )
             )
     if not group:

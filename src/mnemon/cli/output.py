@@ -1,7 +1,7 @@
 """Tables and commands on stdout.
 
-On a terminal they fit its width. Piped, a row is one line, however long, without padding: for grep, cut and less. COLUMNS,
-where it is set, is the width in both cases. Nothing is ever cut off.
+On a terminal they fit its width; COLUMNS, where it is set, is the width. Piped, tables fit 80 columns, as help does, and a
+command or sentence is one line, however long: a script reads commands, a person reads tables. Nothing is ever cut off.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_LINES = 3  # of a row; a table with longer rows is printed as a list
 
 
 def width() -> int | None:
-    """The columns that output has to fit; None: as wide as it needs."""
+    """The columns that commands and sentences have to fit; None: as wide as they need."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
     return None
 
 
-def help_width() -> int:
-    """The columns that help has to fit: 80 where it is piped, as tyro's boxes."""
+def table_width() -> int:
+    """The columns that tables and help have to fit: 80 where they are piped, as tyro's boxes."""
     return shutil.get_terminal_size().columns
 
 
@@ -53,7 +53,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right:
         max(map(cell_len, (*name.split(), *(cells if i == 0 or i in numbers else " ".join(cells).split()))), default=0)
         for i, (name, *cells) in enumerate(columns)
     ]
-    limit = width() or max(cell_len(title), sum(natural) + GAP * len(head))
+    limit = table_width()
     console = Console(highlight=False, width=limit)
     widths = _fit(natural, least, limit - GAP * (len(head) - 1))
     if widths and all(

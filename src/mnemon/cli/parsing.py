@@ -17,7 +17,7 @@ from typing import Any
 import tyro
 
 from mnemon.cli.command import Command
-from mnemon.cli.output import help_width
+from mnemon.cli.output import table_width
 from mnemon.errors import MnemonError
 
 NUMBERS = {int: "a whole number", float: "a number"}
@@ -50,7 +50,7 @@ def _wrapped_help() -> Iterator[None]:
     finally:
         for line in re.sub(r"\n{3,}", "\n\n", page.getvalue()).splitlines():
             plain = re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
-            print(line if len(plain) <= help_width() else textwrap.fill(plain, help_width(), break_on_hyphens=False))
+            print(line if len(plain) <= table_width() else textwrap.fill(plain, table_width(), break_on_hyphens=False))
 
 
 @contextlib.contextmanager
