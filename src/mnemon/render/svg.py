@@ -62,7 +62,7 @@ def ink(colour: int) -> str:
 
 
 def apart(values: ArrayLike, gap: float, low: float = -np.inf, high: float = np.inf) -> Floats:
-    """Heights for labels: near the values and in their order, `gap` apart, within bounds that have the room."""
+    """Heights for labels: near the values and in their order, `gap` apart, within bounds that are wide enough."""
     wanted = np.asarray(values, np.float64)
     order, steps = np.argsort(wanted, kind="stable"), np.arange(len(wanted)) * gap
     wish = np.clip(wanted[order] - steps, low, high - steps[-1:])
@@ -85,7 +85,7 @@ class Pen:
         import matplotlib
         from matplotlib.figure import Figure
 
-        room = margins or Margins()
+        around = margins or Margins()
         with matplotlib.rc_context(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has other fonts
             matplotlib.rcdefaults()  # whatever the reader's own settings are
@@ -93,10 +93,10 @@ class Pen:
             figure = Figure(figsize=(width / 72, height / 72), dpi=72)
             axes = figure.add_axes(
                 (
-                    room.left / width,
-                    room.bottom / height,
-                    (width - room.left - room.right) / width,
-                    (height - room.bottom - room.top) / height,
+                    around.left / width,
+                    around.bottom / height,
+                    (width - around.left - around.right) / width,
+                    (height - around.bottom - around.top) / height,
                 )
             )
             paint(axes)

@@ -1,4 +1,4 @@
-"""Which classes arrive when: the paper's Figure 2 for the stream at hand."""
+"""Which classes arrive when: the paper's Figure 2 for this stream."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _split_shares(tasks: Sequence[Sequence[Any]], ends: Sequence[float], counts:
 def _split(
     pen: Pen, shares: Sequence[Share], length: int, tasks: Sequence[Sequence[Any]], ends: Sequence[float]
 ) -> str:
-    """Boxes, with the classes above each task, or its number where there is no room for them."""
+    """Boxes, with the classes above each task, or its number where they do not fit."""
     starts = [0.0, *ends[:-1]]
     lists = [" ".join(names.text(label) for label in task) for task in tasks]
     if not _fit(lists):

@@ -86,11 +86,11 @@ def _left_out(section: Section, shown: Sequence[Group]) -> str:
 
 def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
     title = "What is left of each task"
-    told = [g for g in shown if g.matrices.shape[2] > 1]
-    if not told:
+    with_tasks = [g for g in shown if g.matrices.shape[2] > 1]
+    if not with_tasks:
         return Figure("tasks", title, "No bars: the stream has no tasks to tell apart.")
     rows = []
-    for group in told:
+    for group in with_tasks:
         matrices = group.matrices
         kept = matrices[:, -1].mean(0)
         lost = None

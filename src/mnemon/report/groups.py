@@ -115,7 +115,7 @@ class Section:
 
     @property
     def tasks(self) -> int:
-        """How many tasks accuracy is told apart for; 1 where the stream has none."""
+        """How many tasks accuracy is measured for; 1 where the stream has none."""
         return max(int(g.matrices.shape[2]) for g in self.groups)
 
 

@@ -97,7 +97,7 @@ same seed.</p>
 
 
 def _listed(items: Sequence[str]) -> str:
-    """By name, or how many where nobody would read the names: the contents have them all."""
+    """By name; or how many, where they are too many to read: the contents list them all."""
     if len(items) > 5:
         return names.plural(len(items), "stream")
     return items[0] if len(items) == 1 else f"{'; '.join(items[:-1])} and {items[-1]}"

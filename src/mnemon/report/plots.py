@@ -82,8 +82,8 @@ def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
         newest = np.diagonal(lines)
         ax.plot(x, newest, color=colour, linestyle=(0, (1.5, 2.5)), linewidth=1.2, marker="o", markersize=5.5)
         low, high = float(np.nanmin(lines)), float(np.nanmax(lines))
-        room = max(high - low, 1e-9) * 0.08
-        ax.set_ylim(low - room, high + room)
+        margin = max(high - low, 1e-9) * 0.08
+        ax.set_ylim(low - margin, high + margin)
         ax.set_xlim(0.8, tasks + (0.2 if tasks > 10 else 0.1 * tasks))
         ax.set_xticks(x if tasks <= 10 else x[4::5])
         ax.set_xlabel("tasks learned")
@@ -91,7 +91,7 @@ def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
         ax.spines["left"].set_visible(False)
         if tasks <= 10:
             known = [j for j in range(tasks) if np.isfinite(lines[-1, j])]
-            for j, y in zip(known, apart(lines[-1, known], (high - low + 2 * room) * 0.058), strict=True):
+            for j, y in zip(known, apart(lines[-1, known], (high - low + 2 * margin) * 0.058), strict=True):
                 ax.annotate(
                     f"task {j + 1}", (tasks, y), (7, 0), textcoords="offset points", va="center", size=8.5,
                     color=colour if j == tasks - 1 else MUTED, annotation_clip=False,
@@ -121,9 +121,9 @@ def confusion(pen: Pen, strength: Floats, labels: Sequence[Any], ends: Sequence[
         ax.set_xlabel("predicted" if n <= LABELLED else f"predicted, {n} classes in sorted order")
         ax.set_ylabel("true")
 
-    room = 5.2 * longest
+    text = 5.2 * longest
     side = 190 + (0 if n <= 10 else 60)
-    left, bottom = 24 + room, 28 + (room if longest > 2 else 8)
+    left, bottom = 24 + text, 28 + (text if longest > 2 else 8)
     return pen.draw(side + left + 4, side + bottom + 4, paint, label=label, margins=Margins(left, bottom, 4, 4))
 
 

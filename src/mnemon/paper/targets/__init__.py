@@ -32,7 +32,9 @@ TARGETS: tuple[Target, ...] = tuple(
 
 def _figures(results: Results, beside: Path) -> str:
     """All of the paper's figures."""
-    captions = {n: text for t in TARGETS if isinstance(t, FigureTarget) for n, text in t.captions.items()}
+    captions = {
+        n: text for t in TARGETS if isinstance(t, FigureTarget) for n, text in t.captions.items() if n.startswith("fig")
+    }
     return documents.pictures(results.out / "figures", captions, beside)
 
 
