@@ -44,7 +44,7 @@ results: .venv/.core
 
 # The records of results/, packed: a tenth of the size. New runs are appended beside them.
 pack: .venv/.core
-	$(BIN)/python -c 'from mnemon.experiments.records import pack; pack("results")'
+	$(BIN)/python -c 'from mnemon.experiments.store import ResultFolder; ResultFolder("results").pack()'
 
 clean:
 	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mnemon.experiments import protocol, records
-from mnemon.experiments.found import Found
+from mnemon.experiments import protocol
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells, numbers
 from mnemon.paper.cells import Cell
@@ -68,7 +68,7 @@ def named(r):
     usual = "MLP" if protocol.parse(r["stream"]).rules.backbone == "mlp" else "ReducedResNet18"
     backbone = None if r["protocol"]["backbone"] == usual else r["protocol"]["backbone"]
     spec = Spec(r["method"], r["stream"], r["seed"], split=r["split"], order=r["order"], backbone=backbone)
-    return spec.key(choice, r["stream"], r["data"]["checksum"], records.computed(r))
+    return spec.key(choice, r["stream"], r["data"]["checksum"], r.computed)
 
 
 def fifteen(cell, mean=50.0, **change):
@@ -83,7 +83,7 @@ def put(folder, found):
 
 
 def results(found, out=Path("nowhere"), lines=(), **more):
-    return Results(out, Found(found), lines, **more)
+    return Results(out, RecordIndex(found), lines, **more)
 
 
 def values(found, cell):

@@ -18,8 +18,7 @@ import safetensors.numpy
 import fence_data as fence
 from command_line import run
 from mnemon import OnlineClassifier
-from mnemon.experiments.records import pack
-from mnemon.experiments.records import read as read_records
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
@@ -83,12 +82,12 @@ def test_an_unfinished_run_goes_on_and_ends_as_it_would_have(tmp_path, capsys, u
     """`pruned` holds a network most units of which were switched off on the way: begun anew it would end elsewhere."""
     out = copied(V0_1 / "folder" if name == "unfinished" else unpacked("pruned"), tmp_path / "out")
     words = {"unfinished": fence.UNFINISHED, "pruned": fence.PRUNED}[name]
-    wanted, old = EXPECTED[name], read_records(out)
+    wanted, old = EXPECTED[name], ResultFolder(out).read()
     _, err = run("run", *words, "--out", str(out), capsys=capsys)
     assert f"going on at step {wanted['steps']} of 124" in err
     assert [path for path in (out / "checkpoints").iterdir() if path.is_dir()] == []  # it went with the record
 
-    there = read_records(out)
+    there = ResultFolder(out).read()
     assert there[: len(old)] == old
     made = there[len(old) :]
     assert [r["classifier"] for r in made] == [r["classifier"] for r in wanted["records"]]
@@ -137,20 +136,22 @@ def test_packed_records_keep_what_this_version_does_not_know(tmp_path):
     out = copied(V0_1 / "packed", tmp_path / "out")
     lines = [json.loads(line) for line in gzip.decompress((out / "records.jsonl.gz").read_bytes()).splitlines()]
     lines += [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()[1:]]  # the first is in both
-    found = read_records(out)
+    found = ResultFolder(out).read()
     assert found == lines
     assert [r["of_later"] for r in found] == [{"number": n, "words": ["kept", None, 0.1]} for n in range(4)]
     assert [(r["seed"], r["classifier"]) for r in found] == [
         (seed, classifier) for seed in (0, 1) for classifier in ("softmax", "ncm")
     ]
-    pack(out)
+    ResultFolder(out).pack()
     assert not (out / "records.jsonl").exists()
-    assert read_records(out) == lines
-    assert [list(record) for record in read_records(out)] == [list(line) for line in lines]  # in their order, too
+    assert ResultFolder(out).read() == lines
+    assert [list(record) for record in ResultFolder(out).read()] == [
+        list(line) for line in lines
+    ]  # in their order, too
 
 
 def test_a_record_says_what_was_ones_own():
-    *_, own = read_records(V0_1 / "folder")
+    *_, own = ResultFolder(V0_1 / "folder").read()
     assert (own["method"], own["own"]) == ("few", ["method"])
     assert list(own) == [*RECORD, "own"]
 
@@ -376,7 +377,7 @@ PARAMS = ["batch_size", "classifier", "device", "gamma", "loss", "lr", "memory_s
 
 
 def test_fields_of_records_and_details():
-    for record in read_records(V0_1 / "folder"):
+    for record in ResultFolder(V0_1 / "folder").read():
         assert [name for name in record if name != "own"] == RECORD
         assert list(record["protocol"]) == PROTOCOL
         assert list(record["seconds"]) == ["train", "evaluate"]
@@ -386,7 +387,7 @@ def test_fields_of_records_and_details():
 
 def test_a_new_record_has_these_fields(tmp_path, capsys):
     run("run", *fence.FINISHED[:-4], "--device", "cpu", "--out", str(tmp_path), capsys=capsys)
-    for record in read_records(tmp_path):
+    for record in ResultFolder(tmp_path).read():
         assert list(record) == RECORD
         assert list(record["protocol"]) == PROTOCOL
     names = [f"er-split-digits-s{seed}" for seed in (0, 1)]

@@ -8,7 +8,7 @@ import pytest
 from command_line import run
 from mnemon import MnemonError, checkpoint, data, files
 from mnemon.data.datasets import cifar10
-from mnemon.experiments import records
+from mnemon.experiments import store
 from mnemon.experiments.recipes import recipes
 from mnemon.paper import json_lines, searches, times
 from mnemon.report import groups
@@ -29,7 +29,7 @@ def test_only_the_crew_s_own_words_are_parsed_without_care():
 
 
 def test_records(tmp_path, capsys):
-    (tmp_path / records.NAME).write_text(DEEP + "\n")
+    (tmp_path / store.NAME).write_text(DEEP + "\n")
     assert run("report", str(tmp_path), code=2, capsys=capsys)[1].endswith(
         "is not a record; mend or remove that line.\n"
     )

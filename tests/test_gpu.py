@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from mnemon.bench.shapes import make_run, make_scenario
-from mnemon.experiments import records, runner
+from mnemon.experiments import runner
 from mnemon.experiments.executor import AsyncExecutor, stack
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.build import choose
 from mnemon.learning.methods import methods
 from mnemon.runtime.device import Engine
@@ -128,5 +129,5 @@ def test_a_folder_of_runs_side_by_side_is_the_runs_alone(tmp_path):
     alone = runner.run_all(specs, tmp_path / "alone", jobs=1, **how)
     beside = runner.run_all(specs, tmp_path / "beside", jobs=6, **how)
     assert [r["accuracy_matrix"] for r in beside] == [r["accuracy_matrix"] for r in alone]
-    assert {r["precision"] for r in records.read(tmp_path / "beside")} == {"fp32"}
+    assert {r["precision"] for r in ResultFolder(tmp_path / "beside").read()} == {"fp32"}
     assert np.isfinite([r["average_accuracy"] for r in beside]).all()

@@ -24,11 +24,11 @@ from mnemon.data import definitions, fetch, store
 from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
-from mnemon.experiments import records
 from mnemon.experiments.job import Assignment, resolve_all
 from mnemon.experiments.scenario import dataset_checksum, named_scenario
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.runtime.device import Engine
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -460,4 +460,4 @@ def test_a_run_never_has_the_name_of_another_dataset(tmp_path: Path) -> None:
     put(seed=1)
     with pytest.raises(MnemonError, match="another birds was stored while its runs were under way"):
         scheduler.run(lambda: 0)
-    assert records.read(tmp_path / "out") == []
+    assert ResultFolder(tmp_path / "out").read() == []

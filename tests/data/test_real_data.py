@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from mnemon import data, metrics
-from mnemon.experiments import records, runner
+from mnemon.experiments import runner
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 
 pytestmark = pytest.mark.slow
-RECORDED = records.read(Path(__file__).parents[2] / "results")
+RECORDED = ResultFolder(Path(__file__).parents[2] / "results").read()
 
 
 @pytest.fixture(scope="module")

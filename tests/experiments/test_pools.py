@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from mnemon import MnemonError
-from mnemon.experiments import events, pools, records
+from mnemon.experiments import events, pools
 from mnemon.experiments.active import ActiveRun, Claim
 from mnemon.experiments.events import Finished, Message, RunDiverged, Started, from_json, to_json
 from mnemon.experiments.job import Assignment, resolve, resolve_all
@@ -18,6 +18,7 @@ from mnemon.experiments.progress import Progress
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.runtime.device import Engine
 from mnemon.runtime.signals import Stopped
 
@@ -76,7 +77,7 @@ def test_a_third_pool_is_one_file(tmp_path, remote):
     here = run_all(specs(3), tmp_path / "here", pool="this-process")
     there = run_all(specs(3), tmp_path / "there", pool=remote)
     assert [result(r) for r in there] == [result(r) for r in here]
-    assert records.read(tmp_path / "there") == there
+    assert ResultFolder(tmp_path / "there").read() == there
     assert list(pools.pools()) == ["remote", "this-process", "worker-processes"]
 
 
@@ -84,7 +85,7 @@ def test_in_a_third_pool_a_diverged_run_ends_alone(tmp_path, remote):
     asked = [*specs(2), Spec("er", "split-digits", 2, options={"lr": 1e30})]
     with pytest.raises(MnemonError, match=r"1 of 3 runs diverged and have no record .* the first with seed 2"):
         run_all(asked, tmp_path, pool=remote)
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 1]
+    assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 1]
 
 
 def test_a_third_pool_stops_and_resumes(tmp_path, remote, monkeypatch):
@@ -102,7 +103,7 @@ def test_a_third_pool_stops_and_resumes(tmp_path, remote, monkeypatch):
     monkeypatch.setattr(ActiveRun, "advance", advance)
     with pytest.raises(Stopped):
         run_all(specs(1), tmp_path / "out", pool=remote)
-    assert records.read(tmp_path / "out") == []
+    assert ResultFolder(tmp_path / "out").read() == []
     (found,) = run_all(specs(1), tmp_path / "out", pool=remote)
     assert result(found) == result(undisturbed[0])
 

@@ -11,11 +11,12 @@ import torch
 import mnemon
 import mnemon.report
 from mnemon import MnemonError, data, metrics, streams
-from mnemon.experiments import protocol, records
+from mnemon.experiments import protocol
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import array_scenario, named_scenario
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.build import choose
 from mnemon.learning.method import Method
 from mnemon.learning.methods import methods
@@ -328,11 +329,11 @@ def test_a_method_of_ones_own_runs_by_the_protocol_and_its_records_stand_beside_
     mine = mnemon.run(Few, "split-digits", seed=1, out=tmp_path)
     assert (mine["method"], mine["options"]["lr"], mine["memory_size"]) == ("few", 0.2, 200)  # ER's recipe
     er = mnemon.run("er", "split-digits", seed=1, out=tmp_path)
-    assert [r["run"] for r in records.read(tmp_path)] == [mine["run"], er["run"]]
+    assert [r["run"] for r in ResultFolder(tmp_path).read()] == [mine["run"], er["run"]]
     assert mnemon.run("er", "split-digits", seed=1, out=tmp_path) == er  # there already, "finished" too
     again = mnemon.run(Few, "split-digits", seed=1, out=tmp_path)  # the code may be another by now
     assert again["run"] != mine["run"]
-    assert len(records.read(tmp_path)) == 3
+    assert len(ResultFolder(tmp_path).read()) == 3
     text = mnemon.report.write(tmp_path).read_text()
     assert "few + softmax" in text
     assert "1 earlier record of the same settings and seed" in text
@@ -344,7 +345,7 @@ def test_what_is_run_on_a_stream_of_ones_own_is_kept_too(tmp_path):
     for order in (0, 1):  # two streams over the same arrays with the same seed
         stream = streams.split(y, tasks=2, seed=order, order="random")
         mnemon.run("er", stream, data=(x, y, x, y), out=tmp_path / "own")
-    assert len(records.read(tmp_path / "own")) == 2
+    assert len(ResultFolder(tmp_path / "own").read()) == 2
 
 
 def test_what_no_command_could_make_says_so(tmp_path):

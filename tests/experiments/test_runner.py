@@ -18,13 +18,14 @@ import pytest
 import torch
 
 from mnemon import MnemonError, checkpoint
-from mnemon.experiments import active, protocol, records, runner
+from mnemon.experiments import active, protocol, runner, store
 from mnemon.experiments.active import ActiveRun, Claim
 from mnemon.experiments.executor import AsyncExecutor, Executor
 from mnemon.experiments.job import resolve
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.captured import GraphExecutor, Member
 from mnemon.learning.methods import methods
 from mnemon.render import names
@@ -49,7 +50,7 @@ def test_a_finished_run_is_never_run_again(tmp_path, monkeypatch):
     assert [r["seed"] for r in first] == [0, 1]
     monkeypatch.setattr(Executor, "settle", lambda *_: pytest.fail("ran again"))
     assert runner.run_all([spec(1), spec(0)], tmp_path) == [first[1], first[0]]
-    assert len(records.read(tmp_path)) == 2
+    assert len(ResultFolder(tmp_path).read()) == 2
     assert list((tmp_path / "checkpoints").glob("*/")) == []
 
 
@@ -86,16 +87,16 @@ def test_a_line_cut_short_was_never_acknowledged(tmp_path):
     path = tmp_path / "records.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"run": "half a rec')
-    assert len(records.read(tmp_path)) == 1
+    assert len(ResultFolder(tmp_path).read()) == 1
     runner.run_all([spec(0), spec(1)], tmp_path)
     assert path.read_bytes().startswith(whole)
-    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1]
+    assert [r["seed"] for r in ResultFolder(tmp_path).read()] == [0, 1]
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
     (tmp_path / "records.jsonl").write_text('{"run": "a", "classifier": "ncm"}\nnonsense\n')
     with pytest.raises(MnemonError, match=r"line 2 of .*records.jsonl"):
-        records.read(tmp_path)
+        ResultFolder(tmp_path).read()
 
 
 def test_an_output_folder_that_cannot_be_written(tmp_path):
@@ -153,7 +154,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, number, code):
     assert f"hybrid on split-digits, seed {seed}: going on at step" in done.stderr
     assert not under_way(tmp_path)
     expected = [result(r) for r in runner.run_all([spec(s) for s in seeds], tmp_path / "undisturbed")]
-    assert [result(r) for r in records.read(tmp_path) if r["seed"] in seeds] == expected
+    assert [result(r) for r in ResultFolder(tmp_path).read() if r["seed"] in seeds] == expected
 
 
 def test_two_processes_share_a_folder(tmp_path):
@@ -162,7 +163,7 @@ def test_two_processes_share_a_folder(tmp_path):
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=PATIENCE) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    found = records.read(tmp_path)
+    found = ResultFolder(tmp_path).read()
     assert sorted(r["seed"] for r in found) == list(range(8))
     assert os.listdir(tmp_path / "checkpoints") == []
     tables = [out.splitlines()[2].split()[:8] for out, _ in outputs]
@@ -179,7 +180,7 @@ def kill_at_random(method, folder, kills, runs, seed):
     expected = runner.run_all([spec(s, method) for s in range(runs)], undisturbed)
 
     def compare():
-        assert [result(r) for r in records.read(out)] == [result(r) for r in expected]
+        assert [result(r) for r in ResultFolder(out).read()] == [result(r) for r in expected]
         for r in expected:
             name = f"details/{r['run']}.json"
             assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
@@ -250,7 +251,7 @@ def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(t
     assert "is damaged" in done.stderr
     assert "going on at step" in done.stderr
     expected = runner.run_all([spec(seed)], tmp_path / "undisturbed")
-    assert [result(r) for r in records.read(tmp_path) if r["seed"] == seed] == [result(r) for r in expected]
+    assert [result(r) for r in ResultFolder(tmp_path).read() if r["seed"] == seed] == [result(r) for r in expected]
 
 
 def test_in_a_thread_signals_are_left_alone(tmp_path):
@@ -279,7 +280,7 @@ def test_a_diverged_run_ends_alone_and_the_others_go_on(tmp_path, monkeypatch):
         MnemonError, match=r"1 of 3 runs diverged and have no record \(the others do\), the first with seed 1: the loss"
     ):
         runner.run_all([spec(s) for s in range(3)], tmp_path)
-    assert [r["seed"] for r in records.read(tmp_path)] == [0, 2]
+    assert [r["seed"] for r in ResultFolder(tmp_path).read()] == [0, 2]
 
 
 def test_names_of_one_stream_are_one_run(tmp_path):
@@ -292,7 +293,7 @@ def test_names_of_one_stream_are_one_run(tmp_path):
 
 def test_a_classifier_named_twice_is_one_record(tmp_path):
     assert len(runner.run_all([spec(method="er", classifiers=("ncm", "ncm"))], tmp_path)) == 1
-    assert len(records.read(tmp_path)) == 1
+    assert len(ResultFolder(tmp_path).read()) == 1
 
 
 def test_damaged_details_do_not_keep_a_run_from_finishing(tmp_path):
@@ -312,7 +313,7 @@ def test_a_record_whose_line_end_was_taken_away_stays(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     runner.run_all([spec(1)], tmp_path)
-    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1]
+    assert [r["seed"] for r in ResultFolder(tmp_path).read()] == [0, 1]
 
 
 def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path):
@@ -435,7 +436,7 @@ def test_in_a_stack_a_diverged_run_ends_alone(tmp_path, stacked, monkeypatch):
     monkeypatch.setattr(Run, "__init__", init)
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
         runner.run_all([spec(s, "er") for s in range(3)], tmp_path, jobs=3, pool="this-process")
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
+    assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2]
 
 
 def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
@@ -526,49 +527,49 @@ def test_what_is_of_one_kind():
 def test_a_file_of_records_that_was_changed_is_read_again(tmp_path):
     """And one that has grown is not read from its start; neither shows what a caller did to the records it got."""
     line = '{"run": "%s", "classifier": "ncm"}\n'
-    path = tmp_path / records.NAME
+    path = tmp_path / store.NAME
     path.write_text(line % "a" + line % "b")
-    records.read(tmp_path)[0]["run"] = "changed"
-    assert [r["run"] for r in records.read(tmp_path)] == ["a", "b"]
+    ResultFolder(tmp_path).read()[0]["run"] = "changed"
+    assert [r["run"] for r in ResultFolder(tmp_path).read()] == ["a", "b"]
     with path.open("a") as file:
         file.write(line % "c")
-    assert [r["run"] for r in records.read(tmp_path)] == ["a", "b", "c"]
+    assert [r["run"] for r in ResultFolder(tmp_path).read()] == ["a", "b", "c"]
     path.write_text(line % "x" + line % "b" + line % "c" + line % "d")
-    assert [r["run"] for r in records.read(tmp_path)] == ["x", "b", "c", "d"]
+    assert [r["run"] for r in ResultFolder(tmp_path).read()] == ["x", "b", "c", "d"]
     path.write_text(line % "x" + "nonsense\n" + line % "c")
     with pytest.raises(MnemonError, match="line 2"):
-        records.read(tmp_path)
+        ResultFolder(tmp_path).read()
     path.write_text(line % "x")
-    assert [r["run"] for r in records.read(tmp_path)] == ["x"]
+    assert [r["run"] for r in ResultFolder(tmp_path).read()] == ["x"]
 
 
 def test_packed_records_are_records(tmp_path):
     """They are found, kept when new ones come, and packed with these; a kill in between loses and doubles nothing."""
     first = runner.run_all([spec(0, "er"), spec(1, "er")], tmp_path)
-    plain = (tmp_path / records.NAME).read_bytes()
-    records.pack(tmp_path)
-    assert not (tmp_path / records.NAME).exists()
-    assert records.read(tmp_path) == first
-    packed = (tmp_path / records.ARCHIVE).read_bytes()
+    plain = (tmp_path / store.NAME).read_bytes()
+    ResultFolder(tmp_path).pack()
+    assert not (tmp_path / store.NAME).exists()
+    assert ResultFolder(tmp_path).read() == first
+    packed = (tmp_path / store.ARCHIVE).read_bytes()
     assert runner.run_all([spec(1, "er"), spec(2, "er")], tmp_path)[0] == first[1]
-    assert len(records.read(tmp_path)) == 3
-    assert (tmp_path / records.ARCHIVE).read_bytes() == packed
-    assert len((tmp_path / records.NAME).read_text().splitlines()) == 1
-    with (tmp_path / records.NAME).open("ab") as file:  # as if packing had been killed before the file was removed
+    assert len(ResultFolder(tmp_path).read()) == 3
+    assert (tmp_path / store.ARCHIVE).read_bytes() == packed
+    assert len((tmp_path / store.NAME).read_text().splitlines()) == 1
+    with (tmp_path / store.NAME).open("ab") as file:  # as if packing had been killed before the file was removed
         file.write(plain)
-    assert len(records.read(tmp_path)) == 3
-    records.pack(tmp_path)
-    assert [r["seed"] for r in records.read(tmp_path)] == [0, 1, 2]
-    (tmp_path / records.ARCHIVE).write_bytes(packed[:-20])
+    assert len(ResultFolder(tmp_path).read()) == 3
+    ResultFolder(tmp_path).pack()
+    assert [r["seed"] for r in ResultFolder(tmp_path).read()] == [0, 1, 2]
+    (tmp_path / store.ARCHIVE).write_bytes(packed[:-20])
     with pytest.raises(MnemonError, match=r"records\.jsonl\.gz cannot be read"):
-        records.read(tmp_path)
+        ResultFolder(tmp_path).read()
 
 
 def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
     specs = [spec(0, "er"), spec(1, "er", options={"lr": 1e30}), spec(2, "er")]
     with pytest.raises(MnemonError, match="1 of 3 runs diverged"):
         runner.run_all(specs, tmp_path, jobs=3, pool="this-process")
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2]
+    assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2]
 
 
 def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import mnemon
-from mnemon.experiments.summary import experiment, summarise, variant
+from mnemon.experiments.summary import summarise
 
 
 def test_runs_that_differ_only_in_their_seed_are_one_experiment():
     runs = [mnemon.run("er", "split-digits", seed=seed) for seed in range(2)]
-    assert experiment(runs[0]) == experiment(runs[1])
+    assert runs[0].experiment == runs[1].experiment
     (line,) = summarise(runs)
     mean = sum(run["average_accuracy"] for run in runs) / 2
     assert (line.name, line.stream, line.split, line.runs) == ("er + softmax", "split-digits", "test", 2)
@@ -25,8 +25,8 @@ def test_another_variant_option_split_data_or_network_is_another_experiment():
         run | {"data": run["data"] | {"checksum": "another"}},
         run | {"protocol": run["protocol"] | {"backbone": "another"}},
     ]
-    assert variant(run) == ("er", "ce", "softmax")
-    assert len({experiment(each) for each in (run, *others)}) == 1 + len(others)
+    assert run.variant == ("er", "ce", "softmax")
+    assert len({each.experiment for each in (run, *others)}) == 1 + len(others)
     assert [line.runs for line in summarise([run, *others, run | {"seed": 1}])] == [2, *[1] * len(others)]
 
 

@@ -9,13 +9,14 @@ import pytest
 
 import mnemon
 from mnemon import MnemonError, cli
-from mnemon.experiments import records, tuning
+from mnemon.experiments import tuning
 from mnemon.experiments.executor import Executor
-from mnemon.experiments.found import Found
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
+from mnemon.experiments.store import ResultFolder
 from mnemon.experiments.tuning import search
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
@@ -55,7 +56,7 @@ def test_the_best_mean_on_validation_is_chosen(tmp_path):
     written = log(tmp_path)
     assert written["chosen"] == found.chosen.values == {"lr": order[0]}
     assert [c["mean"] for c in written["candidates"]] == pytest.approx([means[lr] for lr in order])
-    made = records.read(tmp_path)
+    made = ResultFolder(tmp_path).read()
     assert {(r["split"], r["order"], r["cell"]) for r in made} == {("valid", "natural", "tune")}
     assert {r["seed"] for r in made} == {100, 101}
     assert (written["finished"], written["recipe"], len(written["data"]["checksum"])) == (True, {"lr": 0.2}, 64)
@@ -64,8 +65,8 @@ def test_the_best_mean_on_validation_is_chosen(tmp_path):
 def test_halving_takes_the_best_of_the_first_seed_to_all_seeds(tmp_path):
     found = tune(tmp_path, seeds=(100, 101, 102), best=2)
     first = sorted(RATES, key=lambda lr: validated(lr, 100), reverse=True)
-    seeds = {r["options"]["lr"]: set() for r in records.read(tmp_path)}
-    for r in records.read(tmp_path):
+    seeds = {r["options"]["lr"]: set() for r in ResultFolder(tmp_path).read()}
+    for r in ResultFolder(tmp_path).read():
         seeds[r["options"]["lr"]].add(r["seed"])
     assert seeds == {lr: {100, 101, 102} if lr in first[:2] else {100} for lr in RATES}
     assert {c.values["lr"] for c in found.finalists} == set(first[:2])
@@ -90,7 +91,7 @@ def test_a_killed_search_goes_on(tmp_path, monkeypatch, after):
         pass
 
     def kill(self, *_, **__):
-        if len(records.read(tmp_path / "b")) == after:
+        if len(ResultFolder(tmp_path / "b").read()) == after:
             raise Killed
 
     whole = tune(tmp_path / "a", best=2)
@@ -99,10 +100,10 @@ def test_a_killed_search_goes_on(tmp_path, monkeypatch, after):
         with pytest.raises(Killed):
             tune(tmp_path / "b", best=2)
     assert (tmp_path / "b" / "tuning").exists() == (after > 4)
-    made = len(records.read(tmp_path / "b"))
+    made = len(ResultFolder(tmp_path / "b").read())
     again = tune(tmp_path / "b", best=2)
     assert made == after
-    assert len(records.read(tmp_path / "b")) == 6
+    assert len(ResultFolder(tmp_path / "b").read()) == 6
     assert again.chosen.values == whole.chosen.values
     assert log(tmp_path / "b")["candidates"] == log(tmp_path / "a")["candidates"]
 
@@ -132,10 +133,10 @@ def test_divergence_in_the_second_round_lets_nobody_else_move_up_later(tmp_path,
     assert validated(0.3, 100) > validated(0.1, 100)
     found = tune(tmp_path, best=2)
     assert found.candidates[-1].values == {"lr": 0.3}
-    made = len(records.read(tmp_path))
+    made = len(ResultFolder(tmp_path).read())
     no_runs()
     assert tune(tmp_path, best=2).chosen.values == found.chosen.values
-    assert len(records.read(tmp_path)) == made
+    assert len(ResultFolder(tmp_path).read()) == made
 
 
 def test_where_all_diverge_nothing_is_chosen(tmp_path, copied, capsys):
@@ -157,7 +158,7 @@ def test_runs_of_another_device_are_taken(tmp_path, no_runs):
         key = spec.key(spec.choice(), STREAM, r["data"]["checksum"], {"device": "Some GPU"})
         there.append(r | {"device": "Some GPU", "run": key, "precision": "tf32"})
     (tmp_path / "there").mkdir()
-    records.append(tmp_path / "there", there)
+    ResultFolder(tmp_path / "there").append(there)
     no_runs()
     found = tune(tmp_path / "there", ["lr=0.1,0.2"])
     assert {device for c in log(tmp_path / "there")["candidates"] for device in c["devices"]} == {"Some GPU"}
@@ -179,11 +180,11 @@ def test_another_experiment_is_not_taken(tmp_path, other):
     asked = Spec("er", STREAM, 100, split="valid", options={"lr": 0.1})
     given = {"split": "valid", "options": {"lr": 0.1}} | other
     made = run_all([Spec("er", STREAM, 100, **given)], tmp_path, device="cpu")
-    assert Found(made).of(asked) is None
-    assert Found(made).of(Spec("er", STREAM, 100, **given)) == made[0]
-    assert Found(made).of(Spec("er", STREAM, 100, **given), checksum="another") is None
+    assert RecordIndex(made).of(asked) is None
+    assert RecordIndex(made).of(Spec("er", STREAM, 100, **given)) == made[0]
+    assert RecordIndex(made).of(Spec("er", STREAM, 100, **given), checksum="another") is None
     in_bf16 = [made[0] | {"device": "Some GPU", "precision": "bf16"}]
-    assert Found(in_bf16).of(Spec("er", STREAM, 100, **given)) is None
+    assert RecordIndex(in_bf16).of(Spec("er", STREAM, 100, **given)) is None
 
 
 def test_keep_changes_one_cell(tmp_path, copied, capsys):
@@ -302,7 +303,7 @@ def test_every_grid_can_be_run():
 @pytest.mark.parametrize("path", sorted((ROOT / "results" / "tuning").glob("*.json")), ids=lambda path: path.stem)
 def test_a_committed_log_is_what_its_records_say(path):
     """Every accuracy is that of a committed run on validation, every candidate is there, the best mean was chosen."""
-    there = {(r["run"], r["classifier"]): r for r in records.read(ROOT / "results")}
+    there = {(r["run"], r["classifier"]): r for r in ResultFolder(ROOT / "results").read()}
     told = json.loads(path.read_text())
     assert told["finished"]
     assert len(told["candidates"]) == math.prod(len(values) for values in told["grid"].values())

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from mnemon import MnemonError
-from mnemon.experiments import records, runner
+from mnemon.experiments import runner
 from mnemon.experiments.active import ActiveRun
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.render import names
 from processes import PATIENCE, alive, children, midway, resume, stand, started, under_way, wait_for
 
@@ -95,7 +96,7 @@ def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, patient):
     patient(heard, 5)
     with pytest.raises(MnemonError, match=r"3 of 6 runs diverged and have no record .* the first with seed 1"):
         runner.run_all(asked, tmp_path, jobs=2, progress=heard)
-    assert sorted(r["seed"] for r in records.read(tmp_path)) == [0, 2, 4]
+    assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2, 4]
     assert len(heard.lines) == 6
 
 
@@ -154,7 +155,7 @@ def test_a_command_that_is_stopped_takes_its_workers_along(tmp_path, number):
     done = subprocess.run([*command, "--seeds", names.seeds(seeds)], check=True, capture_output=True, text=True)
     assert all(f"seed {s}: going on at step" in done.stderr for s in left)
     expected = runner.run_all([Spec("hybrid", "split-digits", s) for s in seeds], tmp_path / "undisturbed", jobs=1)
-    found = {r["seed"]: r for r in records.read(tmp_path)}
+    found = {r["seed"]: r for r in ResultFolder(tmp_path).read()}
     assert [result(found[s]) for s in seeds] == [result(r) for r in expected]
     assert not under_way(tmp_path)
 

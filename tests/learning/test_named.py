@@ -18,9 +18,10 @@ from torch import nn
 
 import mnemon
 from mnemon import MnemonError, OnlineClassifier, cli
-from mnemon.experiments import records, runner
+from mnemon.experiments import runner
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning import backbones, named
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers import CLASSIFIERS, classifier
@@ -308,7 +309,7 @@ def test_a_classifier_and_a_backbone_are_one_file_each(tmp_path):
     assert "one linear layer; options: size=32" in listed
     given = "--classifier ncm,ridge:lam=10 --backbone linear:size=16 --seeds 2 --jobs 2 --device cpu --out runs"
     run(f"run --method er --stream split-digits {given}")
-    found = records.read(tmp_path / "runs")
+    found = ResultFolder(tmp_path / "runs").read()
     assert sorted((r["seed"], r["classifier"]) for r in found) == [
         (seed, name) for seed in (0, 1) for name in ("ncm", "ridge:lam=10")
     ]

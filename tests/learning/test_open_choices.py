@@ -11,9 +11,10 @@ import torch
 import mnemon
 from by_hand import Y, drawn, learn, make, normalised, stack, walk
 from mnemon import MnemonError
-from mnemon.experiments import protocol, records
-from mnemon.experiments.found import Found
+from mnemon.experiments import protocol
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.build import Choice, choose
 from mnemon.learning.methods import methods
 from mnemon.paper import documents, reproduce, sensitivity
@@ -74,7 +75,7 @@ def test_the_record_says_how_samples_passed():
 def test_every_run_ever_recorded_keeps_its_name():
     """Each committed record is found again under its own name, made from what was asked for. All of them can be: none was
     made with a method, a network or arrays of one's own, whose names no spec leads to."""
-    found = [*records.read(ROOT / "results"), *records.read(ROOT / "results" / "fig1")]
+    found = [*ResultFolder(ROOT / "results").read(), *ResultFolder(ROOT / "results" / "fig1").read()]
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl")):
         found += [json.loads(line) for line in path.read_text().splitlines()]
     assert len(found) > 5000
@@ -89,7 +90,7 @@ def test_every_run_ever_recorded_keeps_its_name():
             asked[place] = spec, spec.choice()
             assert asked[place][1].options() == r["options"]
         spec, choice = asked[place]
-        name = replace(spec, seed=r["seed"]).key(choice, r["stream"], r["data"]["checksum"], records.computed(r))
+        name = replace(spec, seed=r["seed"]).key(choice, r["stream"], r["data"]["checksum"], r.computed)
         assert name == r["run"]
 
 
@@ -152,7 +153,7 @@ def test_a_study_changes_one_choice():
 
 
 def test_a_cell_is_the_mean_of_its_records_or_not_run():
-    there = records.read(ROOT / "results")
+    there = ResultFolder(ROOT / "results").read()
     mine = [
         r
         for r in there
@@ -164,28 +165,32 @@ def test_a_cell_is_the_mean_of_its_records_or_not_run():
 
     def cell(of_them):
         (line,) = (
-            li for li in sensitivity.markdown(Found(of_them)).splitlines() if li.startswith("| hybrid + NCM, random")
+            li
+            for li in sensitivity.markdown(RecordIndex(of_them)).splitlines()
+            if li.startswith("| hybrid + NCM, random")
         )
         return line.split(" | ")[1]
 
     assert cell(there) == cell(mine) == f"{mean:.2f} ± {half:.2f} ({forgetting:.2f})"
     assert cell([]) == "not run"
     assert cell(mine[:1]).endswith(", 1 of 5 runs")
-    assert set(sensitivity.markdown(Found([])).replace("|", " ").split()) >= {"not", "run"}
-    assert "±" not in sensitivity.markdown(Found([]))
+    assert set(sensitivity.markdown(RecordIndex([])).replace("|", " ").split()) >= {"not", "run"}
+    assert "±" not in sensitivity.markdown(RecordIndex([]))
 
 
 def test_missing_runs_are_each_named_once():
-    specs = sensitivity.missing(Found([]), ["split-mnist", "smooth-mnist"])
+    specs = sensitivity.missing(RecordIndex([]), ["split-mnist", "smooth-mnist"])
     keys = [s.key(s.choice(), str(protocol.parse(s.stream)), "-", {"device": "cpu"}) for s in specs]
     assert len(set(keys)) == len(keys)
     trained = {s.classifiers for s in specs if s.method == "er" and s.order == "natural" and s.stream == "split-mnist"}
     assert ("ncm", "ncm-raw", "ncm-unit", "softmax") in trained  # one training, read four ways
     assert {s.split for s in specs} == {"test"}
     assert {s.cell for s in specs} == {"sensitivity"}
-    assert sensitivity.missing(Found(records.read(ROOT / "results")), ["split-mnist", "smooth-mnist"]) == []
+    assert (
+        sensitivity.missing(RecordIndex(ResultFolder(ROOT / "results").read()), ["split-mnist", "smooth-mnist"]) == []
+    )
     with pytest.raises(MnemonError, match="did you mean 'split-mnist'"):
-        sensitivity.missing(Found([]), ["split-mnits"])
+        sensitivity.missing(RecordIndex([]), ["split-mnits"])
 
 
 def test_reproduce_makes_what_the_tables_miss(tmp_path):

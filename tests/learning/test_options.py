@@ -9,10 +9,11 @@ import pytest
 import mnemon
 from command_line import run
 from mnemon import MnemonError
-from mnemon.experiments import records, tuning
+from mnemon.experiments import tuning
 from mnemon.experiments.job import _kind
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning import options
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
@@ -75,7 +76,7 @@ def test_words_and_numbers_on_the_command_line(tmp_path, capsys):
     command = ["run", "--method", "averaging", "--stream", "split-digits", "--device", "cpu", "--out"]
     for typed, value in (("auto", "auto"), ("0.5", 0.5), ("0", None)):
         run(*command, str(tmp_path / typed), "--average", typed, capsys=capsys)
-        (record,) = records.read(tmp_path / typed)
+        (record,) = ResultFolder(tmp_path / typed).read()
         assert record["options"].get("average") == value
         again = groups.spec(record).command()
         assert again[-2:] == (["--average", typed] if value else ["--stream", "split-digits"])

@@ -8,9 +8,10 @@ import pytest
 
 from cell_records import committed, put, row
 from mnemon import data, report
-from mnemon.experiments import protocol, records
-from mnemon.experiments.found import Found
+from mnemon.experiments import protocol
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.methods import methods
 from mnemon.metrics import confidence_interval
 from mnemon.paper import documents, json_lines, reproduce, stream_facts, targets
@@ -98,7 +99,7 @@ HIGHEST_RATE = rates(0.4, 0.05)
     ],
 )
 def test_the_differences_in_the_text_are_those_of_the_records(pair, method, stream, metric, said):
-    index = Found(records.read(committed()))
+    index = RecordIndex(ResultFolder(committed()).read())
     specs = [Spec(method, stream, **given) for given in pair]
     one, other = (index.like(spec, spec.choice().classifiers[0].name) for spec in specs)
     differences = [one[seed][metric] - other[seed][metric] for seed in sorted(one.keys() & other.keys())]

@@ -12,8 +12,9 @@ from cell_records import fifteen, made, put, results, row
 from command_line import run
 from mnemon import cli, data
 from mnemon.errors import Diverged, MnemonError
-from mnemon.experiments import records, runner
+from mnemon.experiments import runner
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.methods import methods
 from mnemon.paper import documents, plan, reproduce, targets
 from mnemon.paper.cells import Cell
@@ -134,7 +135,7 @@ def test_mini_imagenet_runs_as_soon_as_its_images_are_here_and_never_twice(tmp_p
     data.import_("mini_imagenet", tmp_path / "images", quiet=True)
     monkeypatch.setattr(plan, "can_run", lambda stream: "mini_imagenet" in stream)  # nothing is downloaded
     assert "0 of 1 cells" in run(*words, capsys=capsys)[0]
-    (record,) = records.read(tmp_path / "out")
+    (record,) = ResultFolder(tmp_path / "out").read()
     lines = (tmp_path / "out/tables/table1.md").read_text()
     assert f"| fine-tune | 4.43 ± 0.19 | {record['average_accuracy']:.2f} (n = 1) |" in lines
     forgotten = f"{record['average_forgetting']:.2f}".replace("-", "−")

@@ -17,7 +17,7 @@ import mnemon.report
 from cell_records import committed
 from mnemon import cli
 from mnemon.errors import MnemonError
-from mnemon.experiments import protocol, records, runner
+from mnemon.experiments import protocol, runner
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
 from mnemon.metrics import confidence_interval
@@ -508,7 +508,7 @@ def test_a_command_makes_the_runs_it_is_printed_for(monkeypatch):
                 spec = asked.pop()
                 stream, choice = str(protocol.parse(spec.stream)), spec.choice()
                 named = {
-                    spec.key(choice, stream, r["data"]["checksum"], records.computed(r))
+                    spec.key(choice, stream, r["data"]["checksum"], r.computed)
                     for r in there.values()
                     if (r["seed"], r["method"]) == (spec.seed, spec.method)
                 }
@@ -596,7 +596,7 @@ def test_a_record_that_lacks_something_is_named(tmp_path):
     record = make()
     del record["accuracy_matrix"]
     (tmp_path / "records.jsonl").write_text(json.dumps(record) + "\n")
-    with pytest.raises(MnemonError, match="has no proper 'accuracy_matrix'"):
+    with pytest.raises(MnemonError, match="has no 'accuracy_matrix'; repair or remove its line"):
         mnemon.report.write(tmp_path)
 
 

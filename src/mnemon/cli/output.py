@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mnemon.experiments.records import Record
+    from mnemon.experiments.record import Record
 
 WHAT = "what it is"  # the heading of a column that needs none beside its text
 GAP = 2  # blanks between columns

@@ -15,8 +15,8 @@ from mnemon.errors import MnemonError
 from mnemon.experiments.events import Emit, Evaluated, Message, Started, Stepped
 from mnemon.experiments.executor import executor_for, threads
 from mnemon.experiments.job import Job
+from mnemon.experiments.record import Record
 from mnemon.experiments.recording import make_records, write
-from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import make_scenario
 from mnemon.learning.named import in_file_name

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 
 
 class Started(NamedTuple):
@@ -76,6 +76,8 @@ def from_json(line: str) -> Event:
     """Raises ValueError for a line that is no event, such as one that a kill cut short."""
     try:
         kind, fields = json.loads(line)
+        if kind == Finished.__name__:
+            fields["records"] = [Record(record) for record in fields["records"]]
         return _TYPES[kind](**fields)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an event: {line!r}") from error

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mnemon import __version__
 from mnemon.experiments.events import Evaluated, Event, Finished, Message, RunDiverged, Started, Stepped, Waiting
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 
 
 class Speed(ProgressColumn):

@@ -15,11 +15,12 @@ import torch
 import mnemon
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.experiments import metrics, records
+from mnemon.experiments import metrics, store
 from mnemon.experiments.job import Job
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.backbones import title
 from mnemon.runtime.device import Engine
 
@@ -40,13 +41,13 @@ class Recorded:
 
     def _refresh(self) -> None:
         try:
-            about = os.stat(self.out / records.NAME)
+            about = os.stat(self.out / store.NAME)
             stamp = about.st_mtime_ns, about.st_size
         except OSError:
             stamp = None
         if stamp is None or stamp != self._stamp:
             self._stamp, self._by_run = stamp, {}
-            for record in records.read(self.out):
+            for record in ResultFolder(self.out).read():
                 self._by_run.setdefault(record["run"], {})[record["classifier"]] = record
 
 
@@ -67,53 +68,55 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
     for classifier in choice.classifiers:
         matrix = [row[classifier.name]["accuracy"] for row in run.rows]
         made.append(
-            {
-                "method": spec.method,
-                "stream": scenario.name,
-                "seed": spec.seed,
-                **shared,
-                "classifier": classifier.name,
-                "average_accuracy": metrics.average_accuracy(matrix),
-                "average_forgetting": _null(metrics.average_forgetting(matrix)),
-                "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
-                "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
-                "accuracy_matrix": matrix,
-                "options": options,
-                "protocol": {
-                    "kind": scenario.stream.kind,
-                    "tasks": [list(labels) for labels in scenario.stream.tasks],
-                    "boundaries": list(scenario.stream.boundaries),
-                    "tested": [list(labels) for labels in scenario.tested],
-                    "class_counts": [
-                        [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
-                    ],
-                    "samples": len(scenario.stream.indices),
-                    "learned": run.batches.size,
-                    "batches": len(run.batches),
-                    "passes": choice.method.epochs or 1,
-                    "augmentation": choice.method.augmentation(),
-                    "memory": choice.method.memory_rule if choice.method.replays else "none",
-                    "forward": "separate" if choice.method.own_passes else choice.method.forward,
-                    "backbone": title(scenario.backbone, run.learner.net.backbone),
-                    "parameters": run.learner.parameter_count(),
-                },
-                "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
-                "backbone": spec.backbone,  # as it was asked for; None: the dataset's own
-                "device": engine.name,
-                "threads": torch.get_num_threads(),
-                "precision": engine.exact,
-                "deterministic": engine.deterministic,
-                "at_once": concurrent,
-                "versions": {
-                    "mnemon": mnemon.__version__,
-                    "python": platform.python_version(),
-                    "torch": str(torch.__version__),
-                    "numpy": np.__version__,
-                },
-                "data": scenario.data,
-                "run": key,
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
+            Record(
+                {
+                    "method": spec.method,
+                    "stream": scenario.name,
+                    "seed": spec.seed,
+                    **shared,
+                    "classifier": classifier.name,
+                    "average_accuracy": metrics.average_accuracy(matrix),
+                    "average_forgetting": _null(metrics.average_forgetting(matrix)),
+                    "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
+                    "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
+                    "accuracy_matrix": matrix,
+                    "options": options,
+                    "protocol": {
+                        "kind": scenario.stream.kind,
+                        "tasks": [list(labels) for labels in scenario.stream.tasks],
+                        "boundaries": list(scenario.stream.boundaries),
+                        "tested": [list(labels) for labels in scenario.tested],
+                        "class_counts": [
+                            [label, count] for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
+                        ],
+                        "samples": len(scenario.stream.indices),
+                        "learned": run.batches.size,
+                        "batches": len(run.batches),
+                        "passes": choice.method.epochs or 1,
+                        "augmentation": choice.method.augmentation(),
+                        "memory": choice.method.memory_rule if choice.method.replays else "none",
+                        "forward": "separate" if choice.method.own_passes else choice.method.forward,
+                        "backbone": title(scenario.backbone, run.learner.net.backbone),
+                        "parameters": run.learner.parameter_count(),
+                    },
+                    "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
+                    "backbone": spec.backbone,  # as it was asked for; None: the dataset's own
+                    "device": engine.name,
+                    "threads": torch.get_num_threads(),
+                    "precision": engine.exact,
+                    "deterministic": engine.deterministic,
+                    "at_once": concurrent,
+                    "versions": {
+                        "mnemon": mnemon.__version__,
+                        "python": platform.python_version(),
+                        "torch": str(torch.__version__),
+                        "numpy": np.__version__,
+                    },
+                    "data": scenario.data,
+                    "run": key,
+                    "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            )
         )
     return made
 
@@ -123,7 +126,7 @@ def write(out: Path, run: Run, made: list[Record]) -> None:
     key = made[0]["run"]
     try:
         _write_details(out / "details" / f"{key}.json", run)
-        records.append(out, made)
+        ResultFolder(out).append(made)
     except OSError as error:
         raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
 

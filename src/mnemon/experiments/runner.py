@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 
 from mnemon import streams
 from mnemon.errors import Diverged, MnemonError
-from mnemon.experiments import records
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
 from mnemon.experiments.executor import executor_for, threads
@@ -30,11 +29,12 @@ from mnemon.experiments.job import Assignment, Job, resolve_all
 from mnemon.experiments.pools import choose_pool
 from mnemon.experiments.pools.pool import Pool
 from mnemon.experiments.progress import Progress
+from mnemon.experiments.record import Record
 from mnemon.experiments.recording import Recorded, make_records, write
-from mnemon.experiments.records import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import array_scenario, make_scenario
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
 from mnemon.learning.method import Method
@@ -107,7 +107,7 @@ def run(
     if own:
         key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
     elif folder is not None:
-        for record in records.read(folder):
+        for record in ResultFolder(folder).read():
             if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
                 return record
     made_run = Run(choice, scenario, seed=seed, device=where)

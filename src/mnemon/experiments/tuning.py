@@ -23,16 +23,17 @@ import torch
 import mnemon
 from mnemon import files
 from mnemon.errors import Diverged, MnemonError
-from mnemon.experiments import protocol, records
-from mnemon.experiments.found import Found
+from mnemon.experiments import protocol
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.recipes.grids import Grid
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate, fixed
+from mnemon.experiments.store import ResultFolder
 from mnemon.learning import options
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import choose_device
@@ -253,7 +254,7 @@ def _round(search: Search, going: list[Candidate], seeds: list[int], device: str
 
 def _collect(search: Search, wanted: list[tuple[Candidate, int]]) -> None:
     """Take what is finished from the folder."""
-    there = Found(records.read(search.out))
+    there = RecordIndex(ResultFolder(search.out).read())
     for candidate, seed in wanted:
         record = there.of(_spec(search, candidate, seed), search.checksum)
         if record is not None:

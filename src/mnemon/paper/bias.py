@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from mnemon import files
-from mnemon.experiments import records
-from mnemon.experiments.found import Found
+from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.store import ResultFolder
 from mnemon.paper.cells import Cell, row
 from mnemon.paper.results import Absent, Results
 from mnemon.render.svg import Floats
@@ -40,7 +40,7 @@ def _cell() -> Cell:
 def _scores(results: Results) -> dict[int, Floats]:
     """By seed, from the folder itself or from OUT/fig1."""
     cell, again = _cell(), results.out / AGAIN
-    made_again = Found(records.read(again)).like(cell.spec(), cell.row.classifier)
+    made_again = RecordIndex(ResultFolder(again).read()).like(cell.spec(), cell.row.classifier)
     found = {}
     for seed in results.seeds:
         for there, folder in ((results.of(cell).records, results.out), (made_again, again)):

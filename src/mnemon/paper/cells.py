@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from mnemon.experiments.record import Variant
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate
-from mnemon.experiments.summary import Variant
 from mnemon.learning.build import choose
 from mnemon.paper import numbers
 from mnemon.render import names

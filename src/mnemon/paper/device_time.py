@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 from mnemon.paper import cells
 from mnemon.paper.plan import training
 from mnemon.paper.results import Results

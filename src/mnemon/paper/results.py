@@ -1,7 +1,7 @@
 """What a folder holds: the records that count for each cell, and what was measured beside them.
 
 A record counts for a cell only at the hyper-parameters the cell has today. Where a run was made does not matter
-(experiments/found.py).
+(experiments/index.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemon.experiments import records
-from mnemon.experiments.found import Found
-from mnemon.experiments.records import Record
+from mnemon.experiments.index import RecordIndex
+from mnemon.experiments.record import Record
 from mnemon.experiments.stats import Estimate, estimate, paired_difference
+from mnemon.experiments.store import ResultFolder
 from mnemon.paper import json_lines, stream_facts, times
 from mnemon.paper.cells import SEEDS, Cell, Row
 from mnemon.paper.json_lines import Line
@@ -62,7 +62,7 @@ class Results:
     """What a folder held when it was read."""
 
     out: Path
-    index: Found
+    index: RecordIndex
     times: Sequence[Line] = ()
     streams: Sequence[Line] = ()  # facts of the streams
     seeds: Sequence[int] = SEEDS
@@ -71,7 +71,7 @@ class Results:
     @classmethod
     def read(cls, out: Path, seeds: Sequence[int] = SEEDS) -> Results:
         timed, streams = (json_lines.read(out / name) for name in (times.FILE, stream_facts.FILE))
-        return cls(out, Found(records.read(out)), timed, streams, seeds)
+        return cls(out, RecordIndex(ResultFolder(out).read()), timed, streams, seeds)
 
     def of(self, cell: Cell) -> CellRuns:
         """The records that count for a cell."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mnemon.errors import unknown
-from mnemon.experiments.found import Found
-from mnemon.experiments.records import Record
+from mnemon.experiments.index import RecordIndex
+from mnemon.experiments.record import Record
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
 from mnemon.paper.plan import each_training_once
@@ -147,7 +147,7 @@ STUDIES = (
 )
 
 
-def missing(found: Found, streams: Iterable[str]) -> list[Spec]:
+def missing(found: RecordIndex, streams: Iterable[str]) -> list[Spec]:
     """The runs of these streams that have no record yet, each training once."""
     of_streams = set(streams)
     if strange := of_streams - set(STREAMS):
@@ -164,7 +164,7 @@ def missing(found: Found, streams: Iterable[str]) -> list[Spec]:
     return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in absent]
 
 
-def count(found: Found, streams: Iterable[str]) -> tuple[int, int]:
+def count(found: RecordIndex, streams: Iterable[str]) -> tuple[int, int]:
     """How many numbers of the tables are complete, and how many there are."""
     whole = [
         all(found.of(alternative.spec(stream, seed)) is not None for seed in SEEDS)
@@ -176,7 +176,7 @@ def count(found: Found, streams: Iterable[str]) -> tuple[int, int]:
     return sum(whole), len(whole)
 
 
-def markdown(found: Found) -> str:
+def markdown(found: RecordIndex) -> str:
     """A table for each study: mean ± half-width of the 95 % interval, and the forgetting."""
     tables = []
     for study in STUDIES:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from mnemon import data
+from mnemon.experiments.record import Variant
 from mnemon.experiments.stats import fixed as fixed  # a number is written in one way everywhere
 from mnemon.experiments.stats import minus
-from mnemon.experiments.summary import Variant
 from mnemon.streams.kinds import kinds, schedule
 
 METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import Any
 
-from mnemon.experiments import records
+from mnemon.experiments.record import Record
 from mnemon.render import names
 from mnemon.report.groups import Group, Section, spec
 
@@ -30,11 +29,11 @@ def _words(group: Group, classifiers: tuple[str, ...]) -> tuple[str, ...]:
     return (*words, "--seeds", names.seeds(group.seeds), *_where(group.first))
 
 
-def _where(record: dict[str, Any]) -> list[str]:
+def _where(record: Record) -> list[str]:
     """The same seed gives the same bytes only on the same device, computed in the same way."""
     if not record.get("device"):
         return []
     words = ["--device", "cpu" if record["device"] == "cpu" else "cuda"]
-    for name, value in records.precision(record).items():
+    for name, value in record.precision.items():
         words += [f"--{name}", value]
     return words + (["--deterministic"] if record.get("deterministic") else [])

@@ -14,31 +14,15 @@ from numpy.typing import NDArray
 
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.experiments import records
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record, Variant
 from mnemon.experiments.stats import Estimate, estimate
-from mnemon.experiments.summary import Variant, experiment, settings, variant
+from mnemon.experiments.store import ResultFolder
 from mnemon.render import names
 from mnemon.render.palette import Style, order_of, palette_of
 from mnemon.streams.kinds import is_task_free
 
 if TYPE_CHECKING:
     from mnemon.experiments.spec import Spec
-
-NEEDED: dict[str, type | tuple[type, ...]] = {
-    "method": str,
-    "stream": str,
-    "seed": int,
-    "loss": str,
-    "classifier": str,
-    "average_accuracy": (int, float),
-    "accuracy_matrix": list,
-    "options": dict,
-    "protocol": dict,
-    "seconds": dict,
-    "data": dict,
-    "versions": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +40,7 @@ class Group:
 
     @property
     def variant(self) -> Variant:
-        return variant(self.first)
+        return self.first.variant
 
     @property
     def seeds(self) -> list[int]:
@@ -85,7 +69,7 @@ class Group:
         natural = first.get("order", "natural") == "natural" and not first.get("backbone") and not first.get("own")
         usual = spec(first).usual()
         options = usual.options() if usual else {}
-        return natural and options == first["options"] and not records.precision(first)
+        return natural and options == first["options"] and not first.precision
 
     @property
     def matrices(self) -> NDArray[np.float64]:
@@ -121,24 +105,13 @@ class Section:
 
 def read(folder: Path) -> list[Section]:
     """The sections of a folder: test before validation, streams with tasks before those without."""
-    found = records.read(folder)
+    found = ResultFolder(folder).read()
     if not found:
         command = f"mnemon run --method er --stream split-digits --out {quote(str(folder))}"
         raise MnemonError(f"{folder} holds no records; make some with `{command}`.")
-    for record in found:
-        for name, kind in NEEDED.items():
-            if not isinstance(record.get(name), kind):
-                raise MnemonError(
-                    f"the record of {record['run']} in {folder} has no proper {name!r}; remove that line."
-                )
-        matrix = record["accuracy_matrix"]
-        if not matrix or not all(isinstance(row, list) and row and len(row) == len(matrix[0]) for row in matrix):
-            raise MnemonError(
-                f"the record of {record['run']} in {folder} has no proper accuracy matrix; remove that line."
-            )
     sections: dict[tuple[str, str], list[Record]] = {}
     for record in found:
-        sections.setdefault((str(record["stream"]), str(record.get("split", "test"))), []).append(record)
+        sections.setdefault((record["stream"], record.get("split", "test")), []).append(record)
     palette = palette_of(found)
     order = sorted(sections, key=lambda key: (key[1] != "test", is_task_free(key[0].partition("-")[0]), key))
     return [_section(folder, stream, split, sections[stream, split], palette) for stream, split in order]
@@ -147,16 +120,16 @@ def read(folder: Path) -> list[Section]:
 def _section(folder: Path, stream: str, split: str, found: list[Record], palette: dict[Variant, Style]) -> Section:
     groups: dict[str, dict[int, Record]] = {}
     for record in found:  # in the order they were finished: of two with the same seed the later one stays
-        groups.setdefault(experiment(record), {})[record["seed"]] = record
+        groups.setdefault(record.experiment, {})[record["seed"]] = record
     ordered = sorted(groups.values(), key=lambda runs: order_of(next(iter(runs.values()))))
     by_variant: dict[Variant, list[dict[str, Any]]] = {}
     for runs in ordered:
         first = next(iter(runs.values()))
-        by_variant.setdefault(variant(first), []).append(settings(first))
+        by_variant.setdefault(first.variant, []).append(first.settings)
     made = []
     for runs in ordered:
         kept = tuple(runs[seed] for seed in sorted(runs))
-        own, mine = variant(kept[0]), settings(kept[0])
+        own, mine = kept[0].variant, kept[0].settings
         others = by_variant[own]
         differing = [name for name in mine if any(other.get(name) != mine[name] for other in others)]
         title = names.variant(own, own_loss(own.method))

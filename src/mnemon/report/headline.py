@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mnemon.experiments.summary import Variant
+from mnemon.experiments.record import Variant
 from mnemon.render import names
 from mnemon.report.groups import Group, Section
 from mnemon.report.pairs import by_variant, difference, standing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.experiments import records
+from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.paper import numbers
 from mnemon.paper.results import Results
@@ -251,7 +251,7 @@ def _value(value: Estimate | None) -> str:
 
 
 def _seconds(group: Group) -> str:
-    mean = records.mean_seconds(group.records)
+    mean = mean_seconds(group.records)
     return "–" if mean is None else names.seconds(mean)
 
 

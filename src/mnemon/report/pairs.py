@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record, Variant
 from mnemon.experiments.stats import Estimate, paired_difference
-from mnemon.experiments.summary import Variant
 from mnemon.report.groups import Group
 
 

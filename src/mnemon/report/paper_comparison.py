@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from mnemon.experiments import records
+from mnemon.experiments.record import mean_seconds
 from mnemon.paper import cells, comparison
 from mnemon.paper.cells import Cell
 from mnemon.paper.claims.entries import RULES, check
@@ -100,7 +100,7 @@ def _row(entry: ComparedCell, forgetting: bool) -> str:
     if forgetting:
         cells_ += _numbers(*entry.lost) if entry.lost else ['<td class="theirs"></td>', "<td></td>", "<td></td>"]
     every = found.records.values()
-    seconds = records.mean_seconds(every)
+    seconds = mean_seconds(every)
     devices = " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every))
     mean = "–" if seconds is None else names.seconds(seconds)
     cells_ += [f"<td>{len(found.values)}</td>", f"<td>{mean}</td>", f"<td>{escape(devices)}</td>"]

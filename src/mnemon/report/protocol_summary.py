@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mnemon.render import names
@@ -96,5 +96,5 @@ def _device(record: dict[str, Any]) -> str:
     return f"{device}, {names.plural(threads, 'thread')}" if device == "cpu" and threads else device
 
 
-def _versions(every: list[dict[str, Any]]) -> str:
+def _versions(every: Sequence[dict[str, Any]]) -> str:
     return _join(", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items()) for r in every)

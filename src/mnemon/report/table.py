@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mnemon import files
 from mnemon.errors import MnemonError, unknown
-from mnemon.experiments import records
+from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.render import markup, names
 from mnemon.render.tables import Part, Table, headings
@@ -135,7 +135,7 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
             line += [first.get("memory_size"), _options(group), len(group.records), names.ranges(group.seeds, "-")]
             for metric in METRICS:
                 line += _numbers(group.estimate(metric))
-            seconds = records.mean_seconds(group.records)
+            seconds = mean_seconds(group.records)
             line.append("" if seconds is None else round(seconds, 3))
             if rivals:
                 found = _compared(group, rivals[number])

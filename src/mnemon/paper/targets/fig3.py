@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mnemon.experiments.records import Record
+from mnemon.experiments.record import Record
 from mnemon.paper import cells
 from mnemon.paper.cells import Cell, Row
 from mnemon.paper.drawing import CROWD, FORGETFUL, Label, label_points, line, panels

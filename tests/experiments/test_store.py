@@ -4,26 +4,28 @@ import os
 
 import pytest
 
-from mnemon.experiments import records
+from mnemon.experiments import store
+from mnemon.experiments.store import ResultFolder
 
 LINE = '{"run": "%s", "classifier": "ncm"}\n'
 
 
 @pytest.mark.parametrize("before", ["_lines", "_packed"])
 def test_records_that_are_packed_while_they_are_read_are_read(tmp_path, monkeypatch, before):
-    (tmp_path / records.NAME).write_text(LINE % "a" + LINE % "b")
-    original = getattr(records, before)
+    (tmp_path / store.NAME).write_text(LINE % "a" + LINE % "b")
+    owner = ResultFolder if before == "_packed" else store
+    original = getattr(owner, before)
 
     def meanwhile(*given):
-        monkeypatch.setattr(records, before, original)
+        monkeypatch.setattr(owner, before, original)
         found = original(*given)
-        records.pack(tmp_path)
+        ResultFolder(tmp_path).pack()
         return found
 
-    monkeypatch.setattr(records, before, meanwhile)
+    monkeypatch.setattr(owner, before, meanwhile)
     for _ in range(2):  # meanwhile, and afterwards
-        assert [r["run"] for r in records.read(tmp_path)] == ["a", "b"]
-    assert not (tmp_path / records.NAME).exists()
+        assert [r["run"] for r in ResultFolder(tmp_path).read()] == ["a", "b"]
+    assert not (tmp_path / store.NAME).exists()
 
 
 def test_a_first_record_is_on_the_disk_with_the_name_of_its_file(tmp_path, monkeypatch):
@@ -34,8 +36,8 @@ def test_a_first_record_is_on_the_disk_with_the_name_of_its_file(tmp_path, monke
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    file, folder = tmp_path / records.NAME, tmp_path.stat().st_ino
-    records.append(tmp_path, [{"run": "a", "classifier": "ncm"}])
+    file, folder = tmp_path / store.NAME, tmp_path.stat().st_ino
+    ResultFolder(tmp_path).append([{"run": "a", "classifier": "ncm"}])
     assert flushed == [file.stat().st_ino, folder]
-    records.append(tmp_path, [{"run": "b", "classifier": "ncm"}])
+    ResultFolder(tmp_path).append([{"run": "b", "classifier": "ncm"}])
     assert flushed == [file.stat().st_ino, folder, file.stat().st_ino]
