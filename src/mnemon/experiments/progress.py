@@ -25,7 +25,7 @@ class Speed(ProgressColumn):
 
 
 def bars(console: Console) -> Bars:
-    """Lines with a bar, a count, a note and the time left; nothing where nobody looks on."""
+    """Lines with a bar, a count, a note and the time left; nothing where there is no terminal."""
     return Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
