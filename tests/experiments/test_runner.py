@@ -337,7 +337,7 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
 
 
 def test_runs_side_by_side_are_the_runs_alone(tmp_path):
-    """The scheduling of a GPU, driven on the CPU: five runs of two methods, three in hand at once, in turn."""
+    """The scheduling of a GPU, driven on the CPU: five runs of two methods, three active at once, in turn."""
     specs = [spec(s, method) for s in range(3) for method in ("er", "cope")][:5]
     alone = runner.run_all(specs, tmp_path / "alone")
     together = runner.run_all(specs, tmp_path / "together", jobs=3, pool="this-process")

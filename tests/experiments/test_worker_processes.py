@@ -1,4 +1,4 @@
-"""Worker processes share the runs of a command: the same records, nobody left behind, nothing lost."""
+"""Worker processes share the runs of a command: the same records, none left running, nothing lost."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
     heard, before, lost = Heard(), children(os.getpid()), []
 
     def advance(self, *more, original=ActiveRun.advance):
-        if not lost:  # we have a run in hand, and wait with it until the worker has one too
+        if not lost:  # we have a run, and wait with it until the worker has one too
             (worker,) = set(children(os.getpid())) - set(before)
             assert stand(worker, lambda: midway(tmp_path)), "the worker made all the runs"
             lost.extend(midway(tmp_path))
@@ -140,7 +140,7 @@ def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch, patient):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_stopped_takes_its_workers_along(tmp_path, number):
-    """And the runs that both had in hand go on where they were."""
+    """And the runs that both had go on where they were."""
     command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path)]
     with started([*command, "--seeds", "300", "--checkpoint-every", "0"], stderr=subprocess.DEVNULL) as process:
         both = stand(process.pid, lambda: len(midway(tmp_path)) == 2)

@@ -25,7 +25,7 @@ class Speed(ProgressColumn):
 
 
 def bars(console: Console) -> Bars:
-    """Lines with a bar, a count, a note and the time left; nothing where nobody looks on."""
+    """Lines with a bar, a count, a note and the time left; nothing where there is no terminal."""
     return Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -88,9 +88,7 @@ class Progress:
                 if self.steps is not None:
                     self.bars.update(self.steps, note="accuracy so far: " + _means(accuracy))
             case Finished(number, records, already):
-                if self._end(number):
-                    for record in records:
-                        self.say(_line(record, already))
+                self.finished(number, records, already)
             case RunDiverged(number, title, why):
                 if self._end(number):
                     self.say(f"{title}, {why}")
@@ -100,6 +98,19 @@ class Progress:
                 self.waited = True
             case Message(text):
                 self.say(text)
+
+    def finished(self, number: int, records: list[Record], already: bool) -> None:
+        """Say what came out of a run."""
+        for r in records if self._end(number) else ():
+            took = f"{sum(r['seconds'].values()):.1f} s"
+            if already:
+                version = r["versions"]["mnemon"]
+                took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
+            forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
+            self.say(f"{self.named(r)}, seed {r['seed']}: accuracy {r['average_accuracy']:.2f}{forgetting} ({took})")
+
+    def named(self, r: Record) -> str:
+        return f"{r['method']} + {r['classifier']} on {r['stream']}"
 
     def _end(self, number: int) -> bool:
         """Count a run that ended, once; False if that was done already."""
@@ -126,14 +137,3 @@ def _means(accuracy: dict[str, list[float | None]]) -> str:
         known = [v for v in values if v is not None]
         notes.append(f"{name} {sum(known) / len(known):.1f} %")
     return ", ".join(notes)
-
-
-def _line(r: Record, already: bool) -> str:
-    """What came out of a run."""
-    took = f"{sum(r['seconds'].values()):.1f} s"
-    if already:
-        version = r["versions"]["mnemon"]
-        took = "already there" if version == __version__ else f"already there, made by mnemon {version}"
-    forgetting = "" if r["average_forgetting"] is None else f", forgetting {r['average_forgetting']:.2f}"
-    name = f"{r['method']} + {r['classifier']} on {r['stream']}"
-    return f"{name}, seed {r['seed']}: accuracy {r['average_accuracy']:.2f}{forgetting} ({took})"

@@ -166,13 +166,13 @@ class GraphExecutor:
     def _capture(self, index: Tensor, draws: dict[str, Tensor]) -> Graph:
         steps = self.learners[0].method.block(BLOCK)  # the most that are planned at once
 
-        def room(like: Tensor) -> Tensor:
+        def buffer(like: Tensor) -> Tensor:
             return like.new_zeros((steps, *like.shape[1:]))
 
         made = Graph(
             torch.cuda.CUDAGraph(),
-            room(index),
-            {key: room(values) for key, values in draws.items()},
+            buffer(index),
+            {key: buffer(values) for key, values in draws.items()},
             index.new_zeros(1),
             torch.zeros(steps, len(self.learners), dtype=self.learners[0].dtype, device=self.device),
         )
