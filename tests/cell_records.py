@@ -10,6 +10,7 @@ import pytest
 
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
+from mnemon.experiments.record import Record
 from mnemon.experiments.spec import Spec
 from mnemon.paper import cells, numbers
 from mnemon.paper.cells import Cell
@@ -59,7 +60,7 @@ def made(cell, seed=0, value=50.0, lost=20.0, **change):
         "data": {"checksum": "0" * 64},
         "versions": {},
     } | change
-    return {"run": named(record)} | record
+    return Record({"run": named(Record(record))} | record)
 
 
 def named(r):

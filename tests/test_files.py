@@ -17,7 +17,7 @@ DEEP = "[" * 200_000
 SOURCES = Path(files.__file__).parent
 
 
-def test_only_the_crew_s_own_words_are_parsed_without_care():
+def test_only_messages_between_our_own_processes_are_parsed_without_care():
     """What is read from a file may be anything."""
     calls = {
         path.relative_to(SOURCES).as_posix()
@@ -25,7 +25,7 @@ def test_only_the_crew_s_own_words_are_parsed_without_care():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.loads", "json.load")
     }
-    assert calls == {"files.py", "experiments/crew.py", "experiments/worker.py"}
+    assert calls == {"files.py", "experiments/events.py", "experiments/job.py"}
 
 
 def test_records(tmp_path, capsys):

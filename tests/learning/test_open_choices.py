@@ -13,6 +13,7 @@ from by_hand import Y, drawn, learn, make, normalised, stack, walk
 from mnemon import MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
+from mnemon.experiments.record import Record
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning.build import Choice, choose
@@ -77,7 +78,7 @@ def test_every_run_ever_recorded_keeps_its_name():
     made with a method, a network or arrays of one's own, whose names no spec leads to."""
     found = [*ResultFolder(ROOT / "results").read(), *ResultFolder(ROOT / "results" / "fig1").read()]
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl")):
-        found += [json.loads(line) for line in path.read_text().splitlines()]
+        found += [Record(json.loads(line)) for line in path.read_text().splitlines()]
     assert len(found) > 5000
     assert sum("own" in r or r["data"]["name"] == "arrays" for r in found) == 0
     asked: dict[str, tuple[Spec, Choice]] = {}  # runs that differ in the seed alone have one choice
