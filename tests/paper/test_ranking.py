@@ -47,6 +47,16 @@ def test_a_method_gets_no_rank_for_streams_it_was_not_run_on():
     assert not [head for head in shown["ER"] if "Smooth" in head or "CIFAR-100" in head]  # nothing is known of them
 
 
+def test_a_stream_whose_runs_have_only_begun_leaves_the_ranks_as_they_are():
+    found = runs({"ER": 85, HYBRID: 88, "CoPE": 95, "ER + NCM": 88}, "split-mnist")
+    before = ranking.ranks(results(found), "Split")
+    begun = found + runs({"ER": 10, HYBRID: 16}, "split-mini_imagenet-10")
+    assert ranking.ranks(results(begun), "Split") == before
+    assert lines_of(Ranking().table(results(begun)))["ER"]["Split miniImageNet, 10 tasks"].startswith("10.00")
+    most = begun + runs({"CoPE": 11}, "split-mini_imagenet-10")
+    assert len(ranking.ranks(results(most), "Split").of) == 3
+
+
 def test_the_ranking_has_the_best_in_bold_and_says_who_is_not_told_from_it():
     near = [made(Cell(4, row("hybrid-ACE"), "smooth-cifar10"), s, 50 + (-1) ** s) for s in range(14)]
     found = runs({"ER + NCM": 50.2, "ER": 40}, "smooth-cifar10", 4) + near
@@ -186,6 +196,7 @@ def test_the_advice_of_the_page_is_what_the_records_say():
     known = Results.read(committed())
     mean = lambda name, stream: ranking.found(known, row(name), stream).estimate.mean  # noqa: E731
     here = ranking.streams(known)
+    mini = [stream for stream in here if "mini_imagenet" in stream]
     best = {
         stream: max((way for way in cells.online_rows() if ranking.found(known, way, stream).values),
                     key=lambda way: ranking.found(known, way, stream).estimate.mean).name for stream in here
@@ -197,6 +208,12 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         TWENTY: "hybrid-ACE",
         "smooth-cifar10": "ER + NCM",
         "smooth-cifar100": "hybrid-ACE",
+        **dict.fromkeys(mini, "ER + NCM"),
+    }
+    assert {w.name for w in cells.online_rows() if ranking.found(known, w, mini[0]).values} == {
+        "ER",
+        "ER + NCM",
+        HYBRID,
     }
     shown = lines_of(Ranking().table(known))
     assert [name for name, line in shown.items() if line["Split MNIST"].endswith("≈")] == ["CoPE"]

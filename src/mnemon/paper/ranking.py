@@ -49,7 +49,7 @@ class Ranks(NamedTuple):
 
 def ranks(results: Results, kind: str) -> Ranks:
     """1 is the best; methods with the same accuracy share the mean of their places."""
-    here = streams(results, KINDS[kind])
+    here = _ranked_streams(results, kind)
     compared = {}
     for row in cells.online_rows():
         means = [judged.mean for stream in here if (judged := found(results, row, stream).judged)]
@@ -59,6 +59,13 @@ def ranks(results: Results, kind: str) -> Ranks:
         return Ranks(here, {})
     columns = list(zip(*compared.values(), strict=True))
     return Ranks(here, {row: sum(map(_place, columns, mine)) / len(here) for row, mine in compared.items()})
+
+
+def _ranked_streams(results: Results, kind: str) -> list[str]:
+    """Those with records of more than half as many methods as the stream of the kind that has most: a stream whose runs have
+    only begun would leave the ranks of a few methods."""
+    run = {stream: sum(bool(found(results, row, stream).values) for row in cells.online_rows()) for stream in KINDS[kind]}
+    return [stream for stream, methods in run.items() if 2 * methods > max(run.values())]
 
 
 def _place(column: Sequence[float], mine: float) -> float:
