@@ -64,7 +64,9 @@ def ranks(results: Results, kind: str) -> Ranks:
 def _ranked_streams(results: Results, kind: str) -> list[str]:
     """Those with records of more than half as many methods as the stream of the kind that has most: a stream whose runs have
     only begun would leave the ranks of a few methods."""
-    run = {stream: sum(bool(found(results, row, stream).values) for row in cells.online_rows()) for stream in KINDS[kind]}
+    run = {
+        stream: sum(bool(found(results, row, stream).values) for row in cells.online_rows()) for stream in KINDS[kind]
+    }
     return [stream for stream, methods in run.items() if 2 * methods > max(run.values())]
 
 
