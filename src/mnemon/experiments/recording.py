@@ -138,10 +138,7 @@ def _write_details(path: Path, run: Run) -> None:
     except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
         known = {}
     new = {
-        c.name: {
-            "average_scores": [row[c.name]["scores"] for row in run.rows],
-            "confusion": run.confusion[c.name],
-        }
+        c.name: {"average_scores": [row[c.name]["scores"] for row in run.rows], "confusion": run.confusion[c.name]}
         for c in run.choice.classifiers
     }
     details = {"labels": np.sort(run.table.labels).tolist(), "classifiers": known | new}
