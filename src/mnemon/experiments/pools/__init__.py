@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from mnemon import discovery
 from mnemon.errors import unknown
 from mnemon.experiments.pools.pool import Pool
 from mnemon.runtime.device import Engine
@@ -14,12 +13,7 @@ from mnemon.runtime.device import Engine
 @cache
 def pools() -> dict[str, type[Pool]]:
     """All pools by name, in alphabetical order."""
-    found: dict[str, type[Pool]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for thing in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(thing, type) and issubclass(thing, Pool) and thing is not Pool:
-                found[thing.name] = thing
-    return dict(sorted(found.items()))
+    return discovery.classes(__name__, Pool)  # type: ignore[type-abstract]
 
 
 def choose_pool(given: str | Pool | None, engine: Engine) -> Pool:

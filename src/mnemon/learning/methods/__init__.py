@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from mnemon import discovery
 from mnemon.errors import MnemonError, unknown
-from mnemon.learning import named
 from mnemon.learning.method import Method
 
 
 @cache
 def methods() -> dict[str, type[Method]]:
     """All methods by name, in alphabetical order."""
-    return named.find(__name__, __path__, Method)
+    return discovery.classes(__name__, Method)
 
 
 def method(name: str) -> type[Method]:
