@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning import options
 
 N = TypeVar("N", bound="Named")
@@ -47,8 +47,7 @@ def parse(text: Any, known: Mapping[str, type[N]], kind: str) -> N:
     if not isinstance(text, str):  # a saved model may hold anything
         raise MnemonError(f"a {kind} is chosen by its name, not by {text!r}.")
     name, *words = text.split(":")
-    if name not in known:
-        raise unknown(kind, name, known)
+    check_known(kind, name, known)
     fields = options.fields(known[name])
     given: dict[str, str] = {}
     for word in words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from mnemon import discovery
-from mnemon.errors import unknown
+from mnemon.errors import check_known
 from mnemon.experiments.pools.pool import Pool
 from mnemon.runtime.device import Engine
 
@@ -21,6 +21,5 @@ def choose_pool(given: str | Pool | None, engine: Engine) -> Pool:
     if isinstance(given, Pool):
         return given
     name = given or ("worker-processes" if engine.device.type == "cpu" else "this-process")
-    if name not in pools():
-        raise unknown("pool", name, pools())
+    check_known("pool", name, pools())
     return pools()[name]()

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from mnemon import discovery
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning.method import Method
 
 
@@ -18,8 +18,7 @@ def methods() -> dict[str, type[Method]]:
 
 def method(name: str) -> type[Method]:
     known = methods()
-    if name not in known:
-        raise unknown("method", name, known)
+    check_known("method", name, known)
     return known[name]
 
 
