@@ -39,10 +39,8 @@ def bench(
     if rounds < 1 or (steps is not None and steps < 1) or min(runs, default=0) < 1:
         raise MnemonError("runs, rounds and steps are numbers from 1 on.")
     kind = engine.device.type if engine.device.type == "cuda" else "cpu"
-    try:
+    with files.explained(f"{out} cannot be written"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     steps_learned: list[dict[str, Any]] = []
     passes: list[dict[str, Any]] = []
     beside_er: list[dict[str, Any]] = []
@@ -81,11 +79,9 @@ def bench(
     }
     from mnemon.bench.picture import draw
 
-    try:
+    with files.explained(f"{out} cannot be written"):
         files.write(out / "bench.json", (json.dumps(record, indent=1) + "\n").encode())
         draw(record, out)
-    except OSError as error:
-        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     return record
 
 

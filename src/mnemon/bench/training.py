@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mnemon.bench import eager, timing
 from mnemon.bench.shapes import learn_here, make_run, make_scenario
-from mnemon.bench.workers import Workers
+from mnemon.bench.workers import BenchWorkers
 from mnemon.errors import MnemonError
 from mnemon.experiments.executor import AsyncExecutor, executor_for, stack
 from mnemon.experiments.run import Run
@@ -21,6 +21,7 @@ from mnemon.experiments.scenario import Scenario
 from mnemon.experiments.scheduler import STACK
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.runtime.device import Engine
+from mnemon.runtime.threads import torch_threads
 
 
 class Contestant(Protocol):
@@ -46,18 +47,16 @@ class Plain:
             self.x = network_input(run.scenario, run.scenario.x)
 
     def steps(self, count: int) -> None:
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
         rows = self.batches[self.position : self.position + count]
-        if self.loop is None:
-            self.run.learner.learn(self.run.scenario.x, self.run.y, rows.cpu().numpy())
-        else:
-            for batch in rows:
-                self.loop.step(self.x[batch], self.run.y[batch])
+        with torch_threads(self.threads):
+            if self.loop is None:
+                self.run.learner.learn(self.run.scenario.x, self.run.y, rows.cpu().numpy())
+            else:
+                for batch in rows:
+                    self.loop.step(self.x[batch], self.run.y[batch])
+            if self.run.learner.device.type == "cuda":
+                torch.cuda.synchronize()
         self.position += count
-        if self.run.learner.device.type == "cuda":
-            torch.cuda.synchronize()
-        torch.set_num_threads(before)
 
     def close(self) -> None:
         pass
@@ -135,7 +134,7 @@ def contestants(net: str, method: str, scenario: Scenario, engine: Engine, many:
     for count in many:
         name = f"{count} runs" if count > 1 else "1 run"
         spread = device.type == "cpu" and count > 1 and cores > 1
-        found[name] = Workers(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
+        found[name] = BenchWorkers(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
     return found
 
 
@@ -183,7 +182,7 @@ def measure(
     if engine.device.type == "cuda":
         found["device_mib"] = (torch.cuda.max_memory_allocated(engine.device) - before) / 2**20
     else:
-        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Workers)}
+        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, BenchWorkers)}
     return found
 
 

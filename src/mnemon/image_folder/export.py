@@ -66,10 +66,8 @@ def write(classifier: OnlineClassifier, path: str | os.PathLike[str], *, format:
     check_no_model(path)
     frozen = classifier._model.frozen()
     program = _program(frozen)
-    try:
+    with files.explained(f"{path} could not be written"):
         files.replace(path, lambda part: fill(program, part, _about(frozen)))
-    except OSError as error:
-        raise MnemonError(f"{path} could not be written ({error.strerror}).") from None
 
 
 def _check(format: str) -> Fill:

@@ -206,7 +206,5 @@ class _Fitting:
 
     def _write_log(self) -> None:
         labels = self.model.classifier.classes_.tolist()
-        try:
+        with whole.explained(f"{self.out / 'log.json'} could not be written"):
             whole.write(self.out / "log.json", self.journal.log(labels))
-        except OSError as error:
-            raise MnemonError(f"{self.out / 'log.json'} could not be written ({error.strerror}).") from None

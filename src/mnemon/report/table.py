@@ -31,10 +31,8 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
     sections = read(Path(folder))
     rivals = None if against is None else _rivals(sections, against)
     made = {".md": _markdown, ".tex": _latex, ".csv": _csv}[path.suffix](sections, rivals, against)
-    try:
+    with files.explained(f"the table could not be written to {path}"):
         files.write(path, made.encode())
-    except OSError as error:
-        raise MnemonError(f"the table could not be written to {path} ({error.strerror}).") from None
     return path
 
 
