@@ -15,7 +15,7 @@ class Diverged(MnemonError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> MnemonError:
-    """The error for a name nobody knows, with the nearest known one suggested."""
+    """The error for an unknown name, with the nearest known one suggested."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."

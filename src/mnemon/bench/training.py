@@ -24,7 +24,7 @@ from mnemon.runtime.device import Engine
 from mnemon.runtime.threads import torch_threads
 
 
-class Contestant(Protocol):
+class Timed(Protocol):
     """Learns `runs` streams; `steps` makes so many more steps of each and returns when they are made."""
 
     runs: int
@@ -121,14 +121,14 @@ class Ours:
         pass
 
 
-def contestants(net: str, method: str, scenario: Scenario, engine: Engine, many: list[int]) -> dict[str, Contestant]:
+def all_timed(net: str, method: str, scenario: Scenario, engine: Engine, many: list[int]) -> dict[str, Timed]:
     """By name: "eager" (on a CPU with all threads, and "eager, 1 thread"), "1 run", "15 runs" …"""
     device, bf16, cores = engine.device, engine.precision == "bf16", torch.get_num_threads()
 
     def runs(count: int) -> list[Run]:
         return [make_run(net, method, seed, scenario, device, bf16=bf16) for seed in range(count)]
 
-    found: dict[str, Contestant] = {"eager": Plain(make_run(net, method, 0, scenario, device), cores)}
+    found: dict[str, Timed] = {"eager": Plain(make_run(net, method, 0, scenario, device), cores)}
     if device.type == "cpu" and cores > 1:
         found["eager, 1 thread"] = Plain(make_run(net, method, 0, scenario, device), 1)
     for count in many:
@@ -152,7 +152,7 @@ def measure(
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(engine.device)
         before = torch.cuda.memory_allocated(engine.device)
-    those = contestants(net, method, scenario, engine, many)
+    those = all_timed(net, method, scenario, engine, many)
     sample = make_run(net, method, 0, scenario, engine.device)
     first = _first(sample, full)
     if first + (rounds + 1) * steps > len(sample.batches):

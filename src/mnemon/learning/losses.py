@@ -91,7 +91,7 @@ def sup_con(z: Tensor, y: Tensor, *, temperature: float = 0.1) -> Tensor:
 
         −1/|P_i| Σ_{p ∈ P_i} log( e^{S_ip/τ} / Σ_{a ≠ i} e^{S_ia/τ} ),      P_i = { p ≠ i : y_p = y_i }
 
-    z [n, e] unit rows, y [n]; a scalar, 0 where nobody has a positive.
+    z [n, e] unit rows, y [n]; a scalar, 0 where no sample has a positive.
     """
     self_, _ = _diagonal(len(y), z.dtype, z.device)
     logits = (z @ z.T / temperature).masked_fill(self_, -math.inf)
