@@ -57,9 +57,7 @@ class Candidate:
     values: dict[str, Any]
     records: dict[int, Record] = field(default_factory=dict)  # by seed
     diverged: set[int] = field(default_factory=set)  # seeds
-    recalled: set[int] = field(
-        default_factory=set
-    )  # seeds that diverged in an earlier search, if they come to be asked for
+    recalled: set[int] = field(default_factory=set)  # seeds that diverged in an earlier search
     rounds: int = 0  # in how many it took part
 
     @property

@@ -116,9 +116,8 @@ def _inline(drawn: str, prefix: str, label: str) -> str:
     body = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + fresh[m[2]], body)
     body = re.sub(r"((?:fill|stroke): )(#f[de]00[0-9a-f]{2})", lambda m: m[1] + _css(m[2]), body)
     body = re.sub(r" font-family: [^;\"]*;", "", body)  # the page's
-    body = re.sub(
-        r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), body
-    )  # not what is written between tags
+    # Not what is written between tags.
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), body)
     body = re.sub(r">\s+<", "><", body)
     return f'<svg class="plot" viewBox="{box[1]}" role="img" aria-label="{escape(label)}">{body.strip()}'
 
