@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CoPE(Method):
-    """Replayed rows are of classes drawn uniformly; the loss and the prototypes are `objectives.CoPE`; the memory holds
+    """Replayed rows are of classes drawn uniformly; the loss and the prototypes are `objectives.CoPELoss`; the memory holds
     a random sample of each class seen, M/C̃ rows each. A class's sample is that of the smallest random keys, so a smaller
     quota keeps a random part of it, and a new sample enters with the probability a reservoir would give it."""
 
