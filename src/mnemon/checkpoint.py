@@ -1,4 +1,4 @@
-"""Checkpoints nobody can half-write: safetensors and JSON, checksummed, the previous one kept.
+"""Checkpoints that are never half-written: safetensors and JSON, checksummed, the previous one kept.
 
 A checkpoint NUMBER in a folder is NUMBER.safetensors (the tensors) and NUMBER.json (the values, the SHA-256 of the tensor
 file and one of its own content). Each file is written under another name, flushed to the disk and renamed; the JSON comes

@@ -15,8 +15,14 @@ class Diverged(MnemonError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> MnemonError:
-    """The error for a name nobody knows, with the nearest known one suggested."""
+    """The error for an unknown name, with the nearest known one suggested."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
     return MnemonError(f"unknown {kind} {name!r}; {hint}")
+
+
+def check_known(kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is not among those known."""
+    if name not in known:
+        raise unknown(kind, name, known)

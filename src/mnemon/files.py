@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from mnemon.errors import MnemonError
 
 
 def replace(path: Path, fill: Callable[[Path], object]) -> None:
@@ -33,6 +36,15 @@ def write(path: Path, content: bytes) -> None:
     replace(path, lambda part: part.write_bytes(content))
 
 
+@contextlib.contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Within, an OSError becomes one sentence: `what`, and the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise MnemonError(f"{what} ({error.strerror}).") from None
+
+
 def parsed(content: bytes | str, **options: Any) -> Any:
     """What a JSON text holds; whatever is wrong with it is a ValueError."""
     try:
@@ -54,5 +66,5 @@ def flush(path: Path) -> None:
 
 
 def is_clutter(name: str) -> bool:
-    """Whether nobody meant the file to be there: hidden ones, and what file managers leave in the folders they show."""
+    """Whether no user put the file there: hidden ones, and what file managers leave in the folders they show."""
     return name.startswith(".") or name.lower() in ("thumbs.db", "desktop.ini")

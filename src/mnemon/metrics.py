@@ -8,10 +8,4 @@ from mnemon.experiments.metrics import (
     learning_accuracy,
 )
 
-__all__ = [
-    "anytime_accuracy",
-    "average_accuracy",
-    "average_forgetting",
-    "confidence_interval",
-    "learning_accuracy",
-]
+__all__ = ["anytime_accuracy", "average_accuracy", "average_forgetting", "confidence_interval", "learning_accuracy"]

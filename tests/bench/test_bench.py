@@ -9,7 +9,7 @@ from mnemon import MnemonError, cli
 from mnemon.bench import eager, startup, timing
 from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.bench.training import Ours, Plain, plain_loop
-from mnemon.bench.workers import Workers
+from mnemon.bench.workers import BenchWorkers
 from mnemon.runtime.device import Engine
 
 CPU = torch.device("cpu")
@@ -80,15 +80,15 @@ def test_agem_keeps_the_gradient_from_opposing_the_memory(scenario):
 
 
 def test_workers_make_steps_when_they_are_told():
-    hands = Workers("mlp", "er", 3, 2)
+    workers = BenchWorkers("mlp", "er", 3, 2)
     try:
-        hands.steps(2)
-        hands.steps(2)
-        assert hands.resident > 100
-        assert len(hands.workers) == 2
+        workers.steps(2)
+        workers.steps(2)
+        assert workers.resident > 100
+        assert len(workers.workers) == 2
     finally:
-        hands.close()
-    assert [worker.returncode for worker in hands.workers] == [0, 0]
+        workers.close()
+    assert [worker.returncode for worker in workers.workers] == [0, 0]
 
 
 def test_the_command_prints_what_the_record_says(tmp_path, capsys, monkeypatch):

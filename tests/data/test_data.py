@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from mnemon import data
 from mnemon.data import definitions, fetch, store
-from mnemon.data.canonical import Content, canonical, checksum, cut_fifth
+from mnemon.data.canonical import Content, canonical, checksum, stratified_split
 from mnemon.data.library import _card
 from mnemon.errors import MnemonError
 from mnemon.experiments.job import Assignment, resolve_all
@@ -96,7 +96,7 @@ def test_the_checksum_sees_where_train_ends_and_test_begins() -> None:
 def test_the_fifth_is_stratified_and_leaves_every_class_both_parts(counts: list[int]) -> None:
     y = np.repeat(np.arange(len(counts)), counts).astype(np.int64)
     x = np.arange(len(y), dtype=np.uint8).reshape(-1, 1, 1, 1)
-    cut = cut_fifth(x, y)
+    cut = stratified_split(x, y)
     for label, count in enumerate(counts):
         test = int((cut.y_test == label).sum())
         assert 1 <= test < count

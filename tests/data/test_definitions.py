@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemon.data.canonical import Content, cut_fifth
+from mnemon.data.canonical import Content, stratified_split
 from mnemon.data.definition import Definition, Rules
 
 
@@ -31,7 +31,7 @@ def read():
     y = np.arange(240) % 6
     x = np.random.default_rng(0).integers(0, 100, (240, 1, 8, 8)).astype(np.uint8)
     x[np.arange(240), 0, y] = 255
-    return cut_fifth(x, y.astype(np.int64)), Path(__file__)
+    return stratified_split(x, y.astype(np.int64)), Path(__file__)
 
 
 STRIPES = Definition(

@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from mnemon import MnemonError
 from mnemon.experiments import events, pools
-from mnemon.experiments.active import ActiveRun, Claim
+from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.events import Finished, Message, RunDiverged, Started, from_json, to_json
 from mnemon.experiments.job import Assignment, resolve, resolve_all
 from mnemon.experiments.pools.pool import Pool
@@ -176,8 +176,8 @@ def test_a_lock_file_that_is_removed_locks_nothing(tmp_path):
     """A process that has opened it does not take the old file for the lock, and two never hold it."""
     (tmp_path / "checkpoints").mkdir()
     job = resolve(specs(1)[0], CPU)
-    first = Claim.acquire(job, tmp_path)
-    assert Claim.acquire(job, tmp_path) is None
+    first = JobLock.acquire(job, tmp_path)
+    assert JobLock.acquire(job, tmp_path) is None
     late = FileLock(first.lock.lock_file, timeout=0)
     opened = late._open_lock_file
 
@@ -191,9 +191,9 @@ def test_a_lock_file_that_is_removed_locks_nothing(tmp_path):
     late._open_lock_file = slow
     with pytest.raises(Timeout):
         late.acquire()
-    second = Claim.acquire(job, tmp_path)
+    second = JobLock.acquire(job, tmp_path)
     assert second is not None
-    assert Claim.acquire(job, tmp_path) is None
+    assert JobLock.acquire(job, tmp_path) is None
     second.release()
 
 

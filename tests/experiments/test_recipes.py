@@ -7,7 +7,7 @@ import pytest
 
 from mnemon import MnemonError, files
 from mnemon.experiments.recipes import recipes
-from mnemon.experiments.recipes.recipes import Cell, recipe
+from mnemon.experiments.recipes.recipes import Recipe, recipe
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
@@ -113,7 +113,7 @@ def test_whose_values_a_cell_without_a_line_takes(copied):
         (("hybrid", "hybrid", "split-mnist"), {"gamma": 0.7, "lr": 0.4, "divisor": "batch"}),
         (("mir", "ce", "split-mnist"), {"lr": 0.2, "candidates": 20}),
     ):
-        recipes.keep(name, Cell(values, "-"))
+        recipes.keep(name, Recipe(values, "-"))
     assert recipe("er", "ce", "smooth", "mnist") == {"lr": 0.3}
     assert recipe("gss", "ce", "split", "mnist") == {"lr": 0.3}
     assert recipes.source("gss", "ce", "split", "mnist") == "er's: -"  # whose search it was is not GSS's
@@ -124,7 +124,7 @@ def test_whose_values_a_cell_without_a_line_takes(copied):
     assert recipe("hybrid", "ce", "split", "mnist") == {"lr": 0.3}
     assert recipe("er-ace", "ace", "split", "mnist") == {}
     assert recipe("er", "ce", "split", "cifar10") == {}
-    recipes.keep(("hybrid", "ms", "split-mnist"), Cell({"lr": 0.1}, "-"))  # its own comes before the hybrid's
+    recipes.keep(("hybrid", "ms", "split-mnist"), Recipe({"lr": 0.1}, "-"))  # its own comes before the hybrid's
     assert recipe("hybrid", "ms", "split", "mnist") == {"lr": 0.1}
     assert recipe("er", "ms", "split", "mnist") == {"lr": 0.4, "divisor": "batch"}
 
@@ -133,14 +133,14 @@ def test_what_another_process_kept_meanwhile_stays(copied):
     recipes.cells()  # read, as at the start of a long search
     text = copied.read_text()
     copied.write_text(text.replace('"lr": 0.15', '"lr": 0.16'))
-    recipes.keep(("er", "ce", "split-cifar10"), Cell({"lr": 0.07}, "-"))
+    recipes.keep(("er", "ce", "split-cifar10"), Recipe({"lr": 0.07}, "-"))
     assert recipes.recipe("er", "ce", "split", "cifar10") == {"lr": 0.07}
     assert recipes.recipe("er", "ce", "split", "mnist") == {"lr": 0.16}
 
 
 def test_keeping_a_cell_changes_that_line_alone(copied):
     before = copied.read_text().splitlines()
-    recipes.keep(("er", "ce", "split-mnist"), Cell({"lr": 0.07}, "mnemon tune: …"))
+    recipes.keep(("er", "ce", "split-mnist"), Recipe({"lr": 0.07}, "mnemon tune: …"))
     after = copied.read_text().splitlines()
     assert len(before) == len(after)
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
@@ -155,7 +155,7 @@ def test_recipes_that_cannot_be_written_or_read(copied, monkeypatch):
 
     monkeypatch.setattr(files, "write", refuse)
     with pytest.raises(MnemonError, match="cannot be written"):
-        recipes.keep(("er", "ce", "split-mnist"), Cell({"lr": 0.07}, "-"))
+        recipes.keep(("er", "ce", "split-mnist"), Recipe({"lr": 0.07}, "-"))
     assert copied.read_bytes() == before
     copied.write_text('[{"method": "er"}]')
     recipes.cells.cache_clear()

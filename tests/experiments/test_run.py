@@ -230,11 +230,11 @@ def test_bad_options_are_one_sentence(options, words):
 def test_pools_have_the_counts_of_the_paper(dataset, per_class, train, valid):
     classes = 10 if dataset in ("mnist", "cifar10") else 100
     labels = np.repeat(np.arange(classes), per_class)
-    pools = protocol.pools(labels, data.rules(dataset), seed=1)
+    pools = protocol.partition(labels, data.rules(dataset), seed=1)
     assert np.bincount(labels[pools.train]).tolist() == [train] * classes
     assert np.bincount(labels[pools.valid]).tolist() == [valid] * classes
     assert not set(pools.train.tolist()) & set(pools.valid.tolist())
-    other = protocol.pools(labels, data.rules(dataset), seed=2)
+    other = protocol.partition(labels, data.rules(dataset), seed=2)
     assert (other.valid != pools.valid).any()
 
 

@@ -19,7 +19,7 @@ import torch
 
 from mnemon import MnemonError, checkpoint
 from mnemon.experiments import active, protocol, runner, store
-from mnemon.experiments.active import ActiveRun, Claim
+from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.executor import AsyncExecutor, Executor
 from mnemon.experiments.job import resolve
 from mnemon.experiments.progress import Progress
@@ -323,12 +323,12 @@ def test_what_a_killed_process_left_is_cleared_when_its_record_is_there(tmp_path
     (tmp_path / "records.jsonl").unlink()
     checkpoint.save(left, 1, {}, {})
 
-    def late(*args, original=Claim.acquire):  # the record appears between the look and the lock
+    def late(*args, original=JobLock.acquire):  # the record appears between the look and the lock
         (tmp_path / "records.jsonl").write_bytes(line)
         return original(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Claim, "acquire", late)
+        patch.setattr(JobLock, "acquire", late)
         assert runner.run_all([spec()], tmp_path) == [found]
     assert not left.exists()
     checkpoint.save(left, 1, {}, {})

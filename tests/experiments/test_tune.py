@@ -208,7 +208,7 @@ def test_keep_changes_one_cell(tmp_path, copied, capsys):
 
 
 def test_keep_leaves_what_was_not_searched_at_the_recipe(tmp_path, copied):
-    recipes.keep(("hybrid", "hybrid", STREAM), recipes.Cell({"gamma": 0.7, "lr": 0.3, "divisor": "batch"}, "-"))
+    recipes.keep(("hybrid", "hybrid", STREAM), recipes.Recipe({"gamma": 0.7, "lr": 0.3, "divisor": "batch"}, "-"))
     search("hybrid", STREAM, tmp_path, grid=["lr=0.1"], seeds=[100], device="cpu").keep()
     assert recipes.recipe("hybrid", "hybrid", "split", "digits") == {"gamma": 0.7, "lr": 0.1, "divisor": "batch"}
     search("hybrid", STREAM, tmp_path, loss="ms", grid=["lr=0.2"], seeds=[100], device="cpu").keep()

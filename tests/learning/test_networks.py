@@ -9,7 +9,7 @@ from mnemon.learning import backbones
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods.er import ER
 from mnemon.learning.network import START_CAPACITY, Network
-from mnemon.learning.objectives import CrossEntropy, Hybrid
+from mnemon.learning.objectives import CrossEntropy, HybridLoss
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_proxies_are_unit_vectors_in_all_directions():
 def test_a_module_of_ones_own_is_copied_never_changed():
     mine = nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU())
     before = {k: v.clone() for k, v in mine.state_dict().items()}
-    learner = Learner(ER(memory_size=10, lr=1.0), Hybrid(), Inputs((3, 2, 2)), backbone=mine)
+    learner = Learner(ER(memory_size=10, lr=1.0), HybridLoss(), Inputs((3, 2, 2)), backbone=mine)
     rows = torch.arange(20).reshape(2, 10).numpy()
     learner.learn(torch.randint(0, 255, (20, 3, 2, 2), dtype=torch.uint8), torch.arange(20) % 2, rows)
     assert all(torch.equal(mine.state_dict()[k], v) for k, v in before.items())
     assert not torch.equal(learner.net.backbone[1].weight, mine[1].weight)
-    made = Learner(ER(memory_size=10), Hybrid(), Inputs((4,)), backbone=lambda: nn.Linear(4, 3), seed=1)
-    again = Learner(ER(memory_size=10), Hybrid(), Inputs((4,)), backbone=lambda: nn.Linear(4, 3), seed=1)
+    made = Learner(ER(memory_size=10), HybridLoss(), Inputs((4,)), backbone=lambda: nn.Linear(4, 3), seed=1)
+    again = Learner(ER(memory_size=10), HybridLoss(), Inputs((4,)), backbone=lambda: nn.Linear(4, 3), seed=1)
     assert torch.equal(made.net.backbone.weight, again.net.backbone.weight)
 
 
 def test_a_module_that_returns_no_features_is_refused():
     with pytest.raises(MnemonError, match=r"features of shape \(n, d\)"):
-        Learner(ER(), Hybrid(), Inputs((3, 4, 4)), backbone=nn.Identity())
+        Learner(ER(), HybridLoss(), Inputs((3, 4, 4)), backbone=nn.Identity())
 
 
 def test_bf16_is_autocast_with_fewer_kernels():

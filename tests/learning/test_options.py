@@ -101,7 +101,7 @@ def test_a_grid_of_numbers_and_words(tmp_path):
 
 def test_a_recipe_holds_either(copied):
     for value in ("auto", 0.5):
-        recipes.keep(("averaging", "ce", "split-digits"), recipes.Cell({"average": value}, "a test"))
+        recipes.keep(("averaging", "ce", "split-digits"), recipes.Recipe({"average": value}, "a test"))
         assert Spec("averaging", "split-digits").choice().method.average == value
 
 

@@ -519,7 +519,7 @@ def test_a_command_names_what_it_does_not_take_by_itself(copied):
     spec = Spec("er", "split-digits", order="random", split="valid", options={"forward": "joint"})
     assert shlex.join(spec.command()) == "mnemon run --method er --stream split-digits --order random --split valid"
     record = mnemon.run("er", "split-digits")  # "forward" came later, and is not stated at its default
-    recipes.keep(("er", "ce", "split-digits"), recipes.Cell({"forward": "separate"}, "a test"))
+    recipes.keep(("er", "ce", "split-digits"), recipes.Recipe({"forward": "separate"}, "a test"))
     assert "--forward joint" in shlex.join(groups.spec(record).command())
 
 

@@ -11,7 +11,7 @@ from mnemon import files
 from mnemon.bench import inference, startup, training
 from mnemon.bench.machine import machine
 from mnemon.bench.shapes import NETS
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning.methods import methods as known_methods
 from mnemon.runtime.device import Engine
 
@@ -33,18 +33,14 @@ def bench(
     """Measure, write OUT/bench.json, OUT/bench.png and OUT/bench.svg, and return the record."""
     engine.check()
     for net in nets:
-        if net not in NETS:
-            raise unknown("network", net, NETS)
+        check_known("network", net, NETS)
     for method in methods:
-        if method not in known_methods():
-            raise unknown("method", method, known_methods())
+        check_known("method", method, known_methods())
     if rounds < 1 or (steps is not None and steps < 1) or min(runs, default=0) < 1:
         raise MnemonError("runs, rounds and steps are numbers from 1 on.")
     kind = engine.device.type if engine.device.type == "cuda" else "cpu"
-    try:
+    with files.explained(f"{out} cannot be written"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     steps_learned: list[dict[str, Any]] = []
     passes: list[dict[str, Any]] = []
     beside_er: list[dict[str, Any]] = []
@@ -83,11 +79,9 @@ def bench(
     }
     from mnemon.bench.picture import draw
 
-    try:
+    with files.explained(f"{out} cannot be written"):
         files.write(out / "bench.json", (json.dumps(record, indent=1) + "\n").encode())
         draw(record, out)
-    except OSError as error:
-        raise MnemonError(f"{out} cannot be written ({error.strerror}).") from None
     return record
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from mnemon import streams
-from mnemon.errors import unknown
+from mnemon.errors import check_known
 from mnemon.experiments.executor import threads
 from mnemon.experiments.recipes.recipes import recipe
 from mnemon.experiments.run import Run
@@ -22,8 +22,7 @@ NETS = {"mlp": ((1, 28, 28), "mnist", 500), "resnet18": ((3, 32, 32), "cifar10",
 
 def make_scenario(net: str, device: torch.device) -> Scenario:
     """Ten classes in five tasks; the images come by twenty times, so that no measurement reaches the end."""
-    if net not in NETS:
-        raise unknown("network", net, NETS)
+    check_known("network", net, NETS)
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (IMAGES, *NETS[net][0]), np.uint8), np.arange(IMAGES) % CLASSES
     once = streams.split(y, tasks=TASKS, seed=0)

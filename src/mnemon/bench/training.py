@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mnemon.bench import eager, timing
 from mnemon.bench.shapes import learn_here, make_run, make_scenario
-from mnemon.bench.workers import Workers
+from mnemon.bench.workers import BenchWorkers
 from mnemon.errors import MnemonError
 from mnemon.experiments.executor import AsyncExecutor, executor_for, stack
 from mnemon.experiments.run import Run
@@ -21,9 +21,10 @@ from mnemon.experiments.scenario import Scenario
 from mnemon.experiments.scheduler import STACK
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.runtime.device import Engine
+from mnemon.runtime.threads import torch_threads
 
 
-class Contestant(Protocol):
+class Timed(Protocol):
     """Learns `runs` streams; `steps` makes so many more steps of each and returns when they are made."""
 
     runs: int
@@ -46,18 +47,16 @@ class Plain:
             self.x = network_input(run.scenario, run.scenario.x)
 
     def steps(self, count: int) -> None:
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
         rows = self.batches[self.position : self.position + count]
-        if self.loop is None:
-            self.run.learner.learn(self.run.scenario.x, self.run.y, rows.cpu().numpy())
-        else:
-            for batch in rows:
-                self.loop.step(self.x[batch], self.run.y[batch])
+        with torch_threads(self.threads):
+            if self.loop is None:
+                self.run.learner.learn(self.run.scenario.x, self.run.y, rows.cpu().numpy())
+            else:
+                for batch in rows:
+                    self.loop.step(self.x[batch], self.run.y[batch])
+            if self.run.learner.device.type == "cuda":
+                torch.cuda.synchronize()
         self.position += count
-        if self.run.learner.device.type == "cuda":
-            torch.cuda.synchronize()
-        torch.set_num_threads(before)
 
     def close(self) -> None:
         pass
@@ -122,20 +121,20 @@ class Ours:
         pass
 
 
-def contestants(net: str, method: str, scenario: Scenario, engine: Engine, many: list[int]) -> dict[str, Contestant]:
+def all_timed(net: str, method: str, scenario: Scenario, engine: Engine, many: list[int]) -> dict[str, Timed]:
     """By name: "eager" (on a CPU with all threads, and "eager, 1 thread"), "1 run", "15 runs" …"""
     device, bf16, cores = engine.device, engine.precision == "bf16", torch.get_num_threads()
 
     def runs(count: int) -> list[Run]:
         return [make_run(net, method, seed, scenario, device, bf16=bf16) for seed in range(count)]
 
-    found: dict[str, Contestant] = {"eager": Plain(make_run(net, method, 0, scenario, device), cores)}
+    found: dict[str, Timed] = {"eager": Plain(make_run(net, method, 0, scenario, device), cores)}
     if device.type == "cpu" and cores > 1:
         found["eager, 1 thread"] = Plain(make_run(net, method, 0, scenario, device), 1)
     for count in many:
         name = f"{count} runs" if count > 1 else "1 run"
         spread = device.type == "cpu" and count > 1 and cores > 1
-        found[name] = Workers(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
+        found[name] = BenchWorkers(net, method, count, min(cores, count)) if spread else Ours(runs(count), engine)
     return found
 
 
@@ -153,7 +152,7 @@ def measure(
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(engine.device)
         before = torch.cuda.memory_allocated(engine.device)
-    those = contestants(net, method, scenario, engine, many)
+    those = all_timed(net, method, scenario, engine, many)
     sample = make_run(net, method, 0, scenario, engine.device)
     first = _first(sample, full)
     if first + (rounds + 1) * steps > len(sample.batches):
@@ -183,7 +182,7 @@ def measure(
     if engine.device.type == "cuda":
         found["device_mib"] = (torch.cuda.max_memory_allocated(engine.device) - before) / 2**20
     else:
-        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, Workers)}
+        found["resident_mib"] = {name: one.resident for name, one in those.items() if isinstance(one, BenchWorkers)}
     return found
 
 

@@ -16,7 +16,7 @@ from mnemon.bench.machine import resident_mib
 from mnemon.bench.shapes import learn_here, make_run, make_scenario
 
 
-class Workers:
+class BenchWorkers:
     """`runs` runs in `processes` processes."""
 
     def __init__(self, net: str, method: str, runs: int, processes: int) -> None:

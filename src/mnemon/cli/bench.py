@@ -15,18 +15,14 @@ from mnemon.errors import MnemonError
 
 def bench(
     methods: Annotated[
-        str | None,
-        unset("with commas; `mnemon list methods`", "NAMES", "er,hybrid on a CPU, all on a GPU"),
+        str | None, unset("with commas; `mnemon list methods`", "NAMES", "er,hybrid on a CPU, all on a GPU")
     ] = None,
     nets: Annotated[
         str, arg(metavar="NAMES", help="mlp (shapes of Split MNIST), resnet18 (of Split CIFAR-10)")
     ] = "mlp,resnet18",
     runs: Annotated[str, arg(metavar="NUMBERS", help="how many runs of ours side by side, with commas")] = "1,15,60",
     rounds: Annotated[int, arg(metavar="N", help="how often each is timed, in turn; medians count")] = 7,
-    steps: Annotated[
-        int | None,
-        unset("steps of each run in a round", "N", "by network and device"),
-    ] = None,
+    steps: Annotated[int | None, unset("steps of each run in a round", "N", "by network and device")] = None,
     device: Device = "auto",
     precision: Annotated[str, arg(metavar="NAME", help="of our runs on a GPU: tf32, fp32 or bf16")] = "tf32",
     out: Annotated[Path, arg(help="folder for bench.json, bench.png and bench.svg")] = Path("out/bench"),
@@ -66,11 +62,7 @@ def bench(
     head, rows = measure.lines(record)
     table("training: steps per second of all runs (times the faster eager loop: quartiles)", head, rows, right=3)
     table("one run beside one of ER (quartiles)", *measure.cost_lines(record), right=2)
-    table(
-        "inference, a memory row for ten test images",
-        *measure.inference_lines(record),
-        right=2,
-    )
+    table("inference, a memory row for ten test images", *measure.inference_lines(record), right=2)
     table("start-up", ("what", "seconds"), [(k, f"{v:.2f}") for k, v in record["startup_seconds"].items()], right=1)
     print(f"record: {out / 'bench.json'}, picture: {out / 'bench.png'}")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from mnemon import discovery
 
 FIRST = ("demo", "list", "run", "tune", "reproduce", "report", "fit", "predict", "evaluate", "export", "bench")
 
@@ -28,9 +28,6 @@ class Command(NamedTuple):
 
 def commands() -> dict[str, Command]:
     """Find the commands in the modules of this package. Help shows those of FIRST first, in that order."""
-    assert __package__ is not None
-    found: dict[str, Command] = {}
-    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
-        declared = getattr(importlib.import_module(f"{__package__}.{module.name}"), "COMMANDS", ())
-        found |= {command.name: command for command in declared}
+    declared = [getattr(module, "COMMANDS", ()) for module in discovery.modules("mnemon.cli")]
+    found = {command.name: command for of_module in declared for command in of_module}
     return {name: found[name] for name in dict.fromkeys((*FIRST, *found)) if name in found}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mnemon.cli.command import commands
 from mnemon.cli.output import table_width
 from mnemon.cli.parsing import call
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.runtime.signals import Stopped
 
 
@@ -47,8 +47,7 @@ def _dispatch(given: list[str]) -> None:
         _help(f"{given[0]} ")
         return
     name = " ".join(given[:words])
-    if name not in known:
-        raise unknown("command", name, known)
+    check_known("command", name, known)
     try:
         call(known[name], given[words:])
     except Stopped as stopped:

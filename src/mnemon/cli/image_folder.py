@@ -95,12 +95,7 @@ def fit(
 
 def predict(
     model: Model,
-    images: Positional[
-        Annotated[
-            tuple[str, ...],
-            unset("image files, folders of images, or patterns", "IMAGE …"),
-        ]
-    ],
+    images: Positional[Annotated[tuple[str, ...], unset("image files, folders of images, or patterns", "IMAGE …")]],
     top: Annotated[int, arg(metavar="N", help="how many labels to show, the likeliest first")] = 1,
     json: Annotated[bool, flag("one JSON object a line instead")] = False,
     device: Device = "auto",
@@ -192,10 +187,7 @@ def export(
     format: Annotated[
         str, arg(metavar="onnx|torch", help="onnx, or torch (a .pt2 file for torch.export.load)")
     ] = "onnx",
-    out: Annotated[
-        Path | None,
-        unset("the file to write", "FILE", "MODEL.onnx or MODEL.pt2"),
-    ] = None,
+    out: Annotated[Path | None, unset("the file to write", "FILE", "MODEL.onnx or MODEL.pt2")] = None,
 ) -> None:
     """Write a model as one file that needs no mnemon: features, class means and label table inside.
 
@@ -208,9 +200,4 @@ def export(
     print(write(model, out, format=format))
 
 
-COMMANDS = (
-    Command("fit", fit),
-    Command("predict", predict),
-    Command("evaluate", evaluate),
-    Command("export", export),
-)
+COMMANDS = (Command("fit", fit), Command("predict", predict), Command("evaluate", evaluate), Command("export", export))

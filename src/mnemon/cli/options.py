@@ -45,9 +45,7 @@ def collect_options() -> type[Any]:
         others = [f"; {other.default} for {who}" for who, other in owners.items() if other.default != field.default]
         kind, metavar = argument(field)
         text = arg(
-            help=field.metadata["doc"],
-            help_behavior_hint=f"(default: {default}{''.join(others)})",
-            metavar=metavar,
+            help=field.metadata["doc"], help_behavior_hint=f"(default: {default}{''.join(others)})", metavar=metavar
         )
         fields.append((name, Annotated[kind | None, text], dataclasses.field(default=None)))
     return dataclasses.make_dataclass("hyper-parameters", fields)

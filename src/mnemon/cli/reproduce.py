@@ -16,23 +16,14 @@ from mnemon.errors import MnemonError
 
 def reproduce(
     targets: Positional[
-        Annotated[
-            tuple[str, ...],
-            unset("table1 … table7, fig1 … fig5, ranking, sensitivity, or all", "TARGET …"),
-        ]
+        Annotated[tuple[str, ...], unset("table1 … table7, fig1 … fig5, ranking, sensitivity, or all", "TARGET …")]
     ],
     out: Annotated[Path, arg(help="folder of the records; tables/ and figures/ are written there")] = Path("results"),
     seeds: Annotated[
         str, arg(metavar="SEEDS", help="how many seeds a cell is to have (0 up to that), or which: 0-4")
     ] = "15",
-    methods: Annotated[
-        str | None,
-        unset("run only these, with commas", "NAMES", "all of the target"),
-    ] = None,
-    streams: Annotated[
-        str | None,
-        unset("run only on these, with commas", "NAMES", "all of the target"),
-    ] = None,
+    methods: Annotated[str | None, unset("run only these, with commas", "NAMES", "all of the target")] = None,
+    streams: Annotated[str | None, unset("run only on these, with commas", "NAMES", "all of the target")] = None,
     device: Device = "auto",
     dry_run: Annotated[bool, flag("say what is there and what would be run; run and write nothing")] = False,
     records_only: Annotated[bool, flag("write from the records that are there; run nothing")] = False,
@@ -45,10 +36,7 @@ def reproduce(
             "FILE …",
         ),
     ] = (),
-    steps: Annotated[
-        int | None,
-        unset("fig4: steps timed for each method", "N", "400; on a CPU 20"),
-    ] = None,
+    steps: Annotated[int | None, unset("fig4: steps timed for each method", "N", "400; on a CPU 20")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Make the paper's tables and figures: runs what is missing, takes the rest from the records.

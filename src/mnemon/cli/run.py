@@ -37,8 +37,7 @@ def run(
         str, arg(metavar="test|valid", help="evaluate on test, or on valid to choose hyper-parameters")
     ] = "test",
     order: Annotated[
-        str,
-        arg(metavar="natural|random", help="class order of a Split stream: natural (the paper's) or random"),
+        str, arg(metavar="natural|random", help="class order of a Split stream: natural (the paper's) or random")
     ] = "natural",
     backbone: Annotated[
         str | None,
@@ -58,8 +57,7 @@ def run(
         ),
     ] = None,
     precision: Annotated[
-        str,
-        arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)"),
+        str, arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)")
     ] = "tf32",
     deterministic: Annotated[
         bool, flag("the same bits at each repetition, whatever runs beside; slower, see --precision fp32")

@@ -64,7 +64,7 @@ def checksum(content: Content) -> str:
     return digest.hexdigest()
 
 
-def cut_fifth(x: Pixels, y: Labels, classes: tuple[str, ...] = ()) -> Content:
+def stratified_split(x: Pixels, y: Labels, classes: tuple[str, ...] = ()) -> Content:
     """Canonical content with a stratified test part: every fifth row of each class.
 
     Rows of a class are in hash order, so taking every fifth is a fixed draw at random. The test rows are the second,

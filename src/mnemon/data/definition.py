@@ -15,9 +15,8 @@ from mnemon.data.progress import Report
 class Rules(NamedTuple):
     """What the paper fixes for a dataset (its Tables 5 and 6). The defaults are for imported image folders."""
 
-    tasks: tuple[
-        int, ...
-    ] = ()  # numbers of Split tasks, the default first; none: two classes each, from 100 classes on 10
+    # Numbers of Split tasks, the default first; none: two classes each, from 100 classes on 10.
+    tasks: tuple[int, ...] = ()
     train: int = 0  # training samples per class drawn for each run; 0: all that do not validate
     valid: float = 0.05  # share of the training samples that validate (their number per class, where `train` is set)
     smooth: int = 0  # Smooth: mean number of samples of one class, n0; 0: 5/6 of the smallest class
@@ -42,9 +41,8 @@ class Definition:
     mean: float = 127.5  # network input = (pixel - mean) / std, in pixel units; as here, 0..255 becomes [-1, 1]
     std: float = 127.5
     checksum: str | None = None  # of the canonical content; None: not pinned
-    copies_differ: bool = (
-        False  # in how they were resized or decoded: a copy with another checksum is reported, not refused
-    )
+    # In how they were resized or decoded: a copy with another checksum is reported, not refused.
+    copies_differ: bool = False
     by_hand: str = ""  # where a person finds the files
     rules: Rules
     sources: Callable[[Report], Sequence[Source]] | None = None  # tried in turn

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemon.data.canonical import Content, Labels, canonical, cut_fifth
+from mnemon.data.canonical import Content, Labels, canonical, stratified_split
 from mnemon.data.images import KINDS, is_image, read_images
 from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
@@ -27,7 +27,7 @@ def read_folder(path: Path, size: int | None, report: Report) -> Content:
     if not (_subfolders(train) and _subfolders(test)):
         classes = class_files(path, at_least=2, say=report.say)
         x = read_images(files_of(classes), size, report, text=f"decode {path.name}")
-        return cut_fifth(x, labels_of(classes), tuple(classes))
+        return stratified_split(x, labels_of(classes), tuple(classes))
 
     learn, judge = class_files(train, say=report.say), class_files(test, say=report.say)
     if odd := sorted(learn.keys() ^ judge.keys()):

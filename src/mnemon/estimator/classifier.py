@@ -23,11 +23,8 @@ from torch import Tensor
 from mnemon.data import arrays
 from mnemon.data.layout import unmark
 from mnemon.errors import MnemonError
-from mnemon.estimator import rows, saving, values
-from mnemon.estimator.defaults import defaults
+from mnemon.estimator import parameters, rows, saving, values
 from mnemon.estimator.model import Frozen, Model
-from mnemon.learning.build import Choice, choose
-from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
@@ -35,7 +32,6 @@ from mnemon.learning.methods import given as method_given
 from mnemon.rng import check_seed
 from mnemon.runtime.device import choose_device
 
-FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
@@ -135,7 +131,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             given, model = self.get_params(deep=False), self._new_model(x, names)
         else:
             given = self._given
-            changed = [name for name, value in self.get_params(deep=False).items() if not _same(value, given[name])]
+            changed = [
+                name for name, value in self.get_params(deep=False).items() if not parameters.same(value, given[name])
+            ]
             if changed:
                 raise MnemonError(
                     f"{', '.join(changed)} changed after learning began, which takes effect with the next fit(); set it "
@@ -163,7 +161,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
-            self._choice(),
+            parameters.choice(self.get_params(deep=False)),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
             scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
             backbone=self.backbone,
@@ -171,34 +169,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=choose_device(self.device),
             names=names,
         )
-
-    def _choice(self) -> Choice:
-        """The method filled in; options it has no use for are left out where they stand at their defaults."""
-        for name, named in (("loss", self.loss), ("classifier", self.classifier)):
-            if not isinstance(named, str | None):
-                raise MnemonError(f"{name} must be a name or None, not {named!r}.")
-        given = {"batch_size": self.batch_size, "lr": self.lr, "gamma": self.gamma}
-        kind = method_given(self.method)
-        of_memory = {"memory_size": self.memory_size, "replay_size": self.replay_size}
-        if kind.replays:
-            given |= of_memory
-        elif not all(type(size) is int or isinstance(size, np.integer) for size in of_memory.values()):
-            raise MnemonError("memory_size and replay_size must be of type int, though this method keeps no memory.")
-        given = {name: value for name, value in given.items() if value is not None}
-        loss, classifier = self.loss, self.classifier
-        if _same(self.backbone, "identity") and loss is None and not kind.needs_sample_loss:
-            classifier = classifier or kind.default_classifier
-            if classifier_named(classifier).needs == "memory":
-                # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
-                loss = "ms"
-        classifiers = None if classifier is None else [classifier]
-        try:
-            choice = choose(kind, loss, classifiers, defaults(kind, loss) | given)
-        except OverflowError as error:  # a whole number no float can hold
-            raise MnemonError(f"lr or gamma is out of range: {error}.") from None
-        if choice.method.lr > FLOAT32:
-            raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {choice.method.lr}.")
-        return choice
 
     def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
@@ -355,7 +325,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
         made = cls(**found.params)
         try:
-            made._choice()
+            parameters.choice(found.params)
         except MnemonError as error:
             raise MnemonError(f"the model {path} cannot be loaded: {error}") from None
         made._adopt(found.model, made.get_params(deep=False))
@@ -402,10 +372,6 @@ _BEGINNING = threading.Lock()
 def _check_lengths(x: Tensor, y: list[Label]) -> None:
     if len(x) != len(y):
         raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, str | int | float | torch.device) and a == b)
 
 
 def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:

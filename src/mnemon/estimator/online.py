@@ -1,4 +1,4 @@
-"""A learner for streams nobody prepared: it scales features as they come, predicts with averaged weights, and takes
+"""A learner for streams that were not prepared: it scales features as they come, predicts with averaged weights, and takes
 batches of one sample."""
 
 from __future__ import annotations

@@ -35,14 +35,14 @@ class Clock:
         return (moment - self.start) // max(self.every, 1e-6)
 
 
-class Claim:
+class JobLock:
     """The lock of a job, held by this process, and the place of its checkpoints."""
 
     def __init__(self, job: Job, out: Path, lock: FileLock) -> None:
         self.job, self.out, self.lock, self.folder = job, out, lock, _folder(job, out)
 
     @classmethod
-    def acquire(cls, job: Job, out: Path) -> Claim | None:
+    def acquire(cls, job: Job, out: Path) -> JobLock | None:
         """None while another process holds the lock."""
         lock = FileLock(_lock_path(job, out), timeout=0)
         try:
@@ -68,7 +68,7 @@ class Claim:
 
 def clear_finished(job: Job, out: Path) -> None:
     """Remove what a process that was killed after it wrote the records of this job may have left."""
-    if (_folder(job, out).exists() or _lock_path(job, out).exists()) and (claim := Claim.acquire(job, out)):
+    if (_folder(job, out).exists() or _lock_path(job, out).exists()) and (claim := JobLock.acquire(job, out)):
         claim.clear()
         claim.release()
 
@@ -84,7 +84,7 @@ def _lock_path(job: Job, out: Path) -> Path:
 class ActiveRun:
     """A claimed job under way: `advance` until that is True, `finish`, `close`."""
 
-    def __init__(self, claim: Claim, engine: Engine, clock: Clock, emit: Emit) -> None:
+    def __init__(self, claim: JobLock, engine: Engine, clock: Clock, emit: Emit) -> None:
         """Make the run, or restore it from its newest checkpoint."""
         self.claim, self.engine, self.clock, self.emit = claim, engine, clock, emit
         self.job = job = claim.job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from mnemon.experiments.record import Record
 
@@ -62,9 +62,7 @@ class Message(NamedTuple):
 
 Event = Started | Stepped | Evaluated | Finished | RunDiverged | Waiting | Message
 Emit = Callable[[Event], None]
-_TYPES: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Started, Stepped, Evaluated, Finished, RunDiverged, Waiting, Message)
-}
+_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def to_json(event: Event) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from mnemon.experiments.run import Evaluation, Run
+from mnemon.experiments.run import PendingEvaluation, Run
 from mnemon.learning.backbones import MLP
 from mnemon.learning.captured import members
 from mnemon.learning.stacked import can_stack
+from mnemon.runtime.threads import torch_threads
 
 
 def executor_for(run: Run) -> Executor:
@@ -93,7 +93,7 @@ class AsyncExecutor(Executor):
         super().__init__(run)
         (self.member,) = members([run.learner], run.scenario.x, [run.y])
         self.launched: NDArray[np.int64] | None = None  # batches
-        self.evaluation: dict[str, Evaluation] | None = None
+        self.evaluation: dict[str, PendingEvaluation] | None = None
         self.since = 0.0  # when either was launched
 
     def launch(self) -> None:
@@ -158,13 +158,6 @@ def stack(executors: Sequence[AsyncExecutor]) -> None:
             executor.member = member
 
 
-@contextlib.contextmanager
-def threads(run: Run) -> Iterator[None]:
+def threads(run: Run) -> contextlib.AbstractContextManager[None]:
     """Within, a run of the MLP has one thread: its step is too small to share, and a second thread would mostly wait."""
-    before = torch.get_num_threads()
-    if isinstance(run.learner.net.backbone, MLP):
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return torch_threads(1 if isinstance(run.learner.net.backbone, MLP) else None)

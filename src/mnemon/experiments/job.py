@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import Engine
+from mnemon.runtime.threads import torch_threads
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,9 @@ class Assignment:
         """The threads shared by so many processes. Deterministic runs have one, however many processes there are."""
         return replace(self, threads=1 if self.engine.deterministic else max(1, self.threads // processes))
 
-    @contextlib.contextmanager
-    def threads_set(self) -> Iterator[None]:
+    def threads_set(self) -> contextlib.AbstractContextManager[None]:
         """Within, torch has this many threads, on a CPU."""
-        before = torch.get_num_threads()
-        if self.engine.device.type == "cpu":
-            torch.set_num_threads(self.threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        return torch_threads(self.threads if self.engine.device.type == "cpu" else None)
 
     def to_json(self) -> str:
         """One line, for another process."""

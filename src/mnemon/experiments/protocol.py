@@ -74,14 +74,14 @@ def listing() -> list[StreamName]:
     ]
 
 
-class Pools(NamedTuple):
+class Partition(NamedTuple):
     """Indices into the training samples."""
 
     train: NDArray[np.int64]
     valid: NDArray[np.int64]
 
 
-def pools(labels: NDArray[np.int64], rules: Rules, seed: int) -> Pools:
+def partition(labels: NDArray[np.int64], rules: Rules, seed: int) -> Partition:
     """Deal each class's samples to training and validation at random; both rising, so order comes from the stream alone."""
     shuffled = rng.permutation(seed, "pool", 0, len(labels))
     train, valid = [], []
@@ -96,7 +96,7 @@ def pools(labels: NDArray[np.int64], rules: Rules, seed: int) -> Pools:
             raise MnemonError(f"class {c} has {len(mine)} training samples, too few to train and to validate.")
         valid.append(mine[:n_valid])
         train.append(mine[n_valid : n_valid + n_train])
-    return Pools(np.sort(np.concatenate(train)), np.sort(np.concatenate(valid)))
+    return Partition(np.sort(np.concatenate(train)), np.sort(np.concatenate(valid)))
 
 
 def make(name: StreamName, labels: NDArray[np.int64], seed: int, order: str) -> streams.Stream:

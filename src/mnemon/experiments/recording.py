@@ -14,7 +14,6 @@ import torch
 
 import mnemon
 from mnemon import files
-from mnemon.errors import MnemonError
 from mnemon.experiments import metrics, store
 from mnemon.experiments.job import Job
 from mnemon.experiments.record import Record
@@ -106,12 +105,7 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
                     "precision": engine.exact,
                     "deterministic": engine.deterministic,
                     "at_once": concurrent,
-                    "versions": {
-                        "mnemon": mnemon.__version__,
-                        "python": platform.python_version(),
-                        "torch": str(torch.__version__),
-                        "numpy": np.__version__,
-                    },
+                    "versions": versions(),
                     "data": scenario.data,
                     "run": key,
                     "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,14 +115,18 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
     return made
 
 
+def versions() -> dict[str, str]:
+    """Of what computed a run."""
+    libraries = {"torch": str(torch.__version__), "numpy": np.__version__}
+    return {"mnemon": mnemon.__version__, "python": platform.python_version(), **libraries}
+
+
 def write(out: Path, run: Run, made: list[Record]) -> None:
     """Write the records of a finished run, and before them its details: a record says that all is there."""
     key = made[0]["run"]
-    try:
+    with files.explained(f"the record of {key} could not be written to {out}"):
         _write_details(out / "details" / f"{key}.json", run)
         ResultFolder(out).append(made)
-    except OSError as error:
-        raise MnemonError(f"the record of {key} could not be written to {out} ({error.strerror}).") from error
 
 
 def _write_details(path: Path, run: Run) -> None:
@@ -138,10 +136,7 @@ def _write_details(path: Path, run: Run) -> None:
     except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
         known = {}
     new = {
-        c.name: {
-            "average_scores": [row[c.name]["scores"] for row in run.rows],
-            "confusion": run.confusion[c.name],
-        }
+        c.name: {"average_scores": [row[c.name]["scores"] for row in run.rows], "confusion": run.confusion[c.name]}
         for c in run.choice.classifiers
     }
     details = {"labels": np.sort(run.table.labels).tolist(), "classifiers": known | new}

@@ -16,8 +16,8 @@ from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import BLOCK, Learner
 
 
-class Evaluation(NamedTuple):
-    """An evaluation of one classifier, on the device."""
+class PendingEvaluation(NamedTuple):
+    """An evaluation of one classifier that may still be computed on the device."""
 
     accuracy: Tensor  # [tasks], percent
     scores: Tensor  # [tasks], the mean score of the classes of each
@@ -77,7 +77,7 @@ class Run:
         self.learner.check()
         self.seconds["train"] += time.perf_counter() - start
 
-    def evaluate(self) -> dict[str, Evaluation]:
+    def evaluate(self) -> dict[str, PendingEvaluation]:
         """Test on the tasks learned so far (all of them where the stream has no tasks of its own); nothing is waited for."""
         tested, learned = self.scenario.tested, len(self.rows) + 1
         known = tested[:learned] if len(self.ends) == len(tested) else tested
@@ -97,14 +97,14 @@ class Run:
         ):
             predicted = scores.argmax(1)
             right = (masks @ (predicted == y).double()) / sizes
-            found[classifier.name] = Evaluation(
+            found[classifier.name] = PendingEvaluation(
                 accuracy=100 * right,
                 scores=torch.stack([scores[:, own].double().mean() for own in columns]),
                 confusion=_confusion(place[y], place[predicted], len(place)) if learned == len(self.ends) else None,
             )
         return found
 
-    def add_evaluation(self, evaluation: dict[str, Evaluation], start: float) -> None:
+    def add_evaluation(self, evaluation: dict[str, PendingEvaluation], start: float) -> None:
         """Read an evaluation that was launched at `start`."""
         row: dict[str, Any] = {}
         for name, found in evaluation.items():

@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
-from mnemon import streams
+from mnemon import files, streams
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
@@ -204,12 +204,10 @@ def _unfinished(jobs: Sequence[Job], out: Path, emit: Emit) -> Iterator[Job]:
 
 
 def _make_folder(out: Path) -> None:
-    try:
+    with files.explained(f"the output folder {out} cannot be written"):
         for folder in (out, out / "checkpoints", out / "details"):
             folder.mkdir(parents=True, exist_ok=True)
         probe = out / "checkpoints" / f".writable-{os.getpid()}"
         with FileLock(probe):  # some network file systems have no locks
             pass
         probe.unlink(missing_ok=True)
-    except OSError as error:
-        raise MnemonError(f"the output folder {out} cannot be written ({error.strerror}).") from None

@@ -46,13 +46,13 @@ def named_scenario(
     name = protocol.parse(stream)
     dataset = _resident(name.dataset, device, edition(name.dataset))
     labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
-    pools = protocol.pools(labels, name.rules, seed)
-    made = protocol.make(name, labels[pools.train], seed, order)
-    base = streams.Stream(made.kind, pools.train[made.indices], made.boundaries, made.tasks)
+    parts = protocol.partition(labels, name.rules, seed)
+    made = protocol.make(name, labels[parts.train], seed, order)
+    base = streams.Stream(made.kind, parts.train[made.indices], made.boundaries, made.tasks)
     if split == "test":
         x_test, y_test = dataset.x_test, dataset.y_test.numpy()
     else:
-        x_test, y_test = dataset.x_train[pools.valid], labels[pools.valid]
+        x_test, y_test = dataset.x_train[parts.valid], labels[parts.valid]
     return Scenario(
         name=str(name),
         stream=shuffled(base, labels, epochs, seed),

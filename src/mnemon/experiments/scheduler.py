@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from mnemon.errors import Diverged, MnemonError
-from mnemon.experiments.active import ActiveRun, Claim, Clock
+from mnemon.experiments.active import ActiveRun, Clock, JobLock
 from mnemon.experiments.events import Emit, Finished, Message, RunDiverged, Waiting
 from mnemon.experiments.executor import AsyncExecutor, stack
 from mnemon.experiments.job import Assignment, Job
@@ -99,7 +99,7 @@ class Scheduler:
         if found := self.recorded.of(job):
             self.emit(Finished(job.number, found))
             return
-        claim = Claim.acquire(job, self.out)
+        claim = JobLock.acquire(job, self.out)
         if claim is None:
             self.queue.append(job)
             return

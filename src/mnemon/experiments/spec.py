@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mnemon import rng
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes.recipes import recipe
 from mnemon.learning.backbones import architecture
@@ -48,10 +48,8 @@ class Spec:
         name = protocol.parse(self.stream)
         method = own or method_named(self.method)
         loss = method.default_objective if self.loss is None else self.loss
-        if self.split not in ("test", "valid"):
-            raise unknown("split", self.split, ("test", "valid"))
-        if self.order not in ("natural", "random"):
-            raise unknown("class order", self.order, ("natural", "random"))
+        check_known("split", self.split, ("test", "valid"))
+        check_known("class order", self.order, ("natural", "random"))
         if self.backbone is not None:
             architecture(self.backbone)
         rng.check_seed(self.seed)

@@ -11,16 +11,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-import mnemon
 from mnemon import files
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol
@@ -29,6 +24,7 @@ from mnemon.experiments.progress import Progress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.recipes.grids import Grid
 from mnemon.experiments.record import Record
+from mnemon.experiments.recording import versions
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
@@ -61,9 +57,7 @@ class Candidate:
     values: dict[str, Any]
     records: dict[int, Record] = field(default_factory=dict)  # by seed
     diverged: set[int] = field(default_factory=set)  # seeds
-    recalled: set[int] = field(
-        default_factory=set
-    )  # seeds that diverged in an earlier search, if they come to be asked for
+    recalled: set[int] = field(default_factory=set)  # seeds that diverged in an earlier search
     rounds: int = 0  # in how many it took part
 
     @property
@@ -167,7 +161,7 @@ class Search:
         values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
         on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
         source = f"mnemon tune, on validation: {on}, accuracy {estimate(self.chosen.accuracies)}"
-        recipes.keep(self.cell, recipes.Cell(values, source))
+        recipes.keep(self.cell, recipes.Recipe(values, source))
         return f"{' / '.join(self.cell)}: {_said(values)} ({source})"
 
 
@@ -308,20 +302,13 @@ def _write(search: Search) -> None:
         "chosen": search.chosen.values if search.finalists else None,
         "recipe": search.recipe,
         "data": {"name": protocol.parse(search.stream).dataset, "checksum": search.checksum},
-        "versions": {
-            "mnemon": mnemon.__version__,
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
     }
     lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
     rows = ",\n".join("  " + json.dumps(_line(c)) for c in search.candidates)
-    try:
+    with files.explained(f"the log {search.log} cannot be written"):
         search.log.parent.mkdir(parents=True, exist_ok=True)
         files.write(search.log, ("{\n" + ",\n".join(lines) + f',\n "candidates": [\n{rows}\n ]\n}}\n').encode())
-    except OSError as error:
-        raise MnemonError(f"the log {search.log} cannot be written ({error.strerror}).") from None
 
 
 def _line(candidate: Candidate) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import mnemon
 from mnemon import files
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.classifier import NotFitted
 from mnemon.estimator.model import Frozen
@@ -66,16 +66,13 @@ def write(classifier: OnlineClassifier, path: str | os.PathLike[str], *, format:
     check_no_model(path)
     frozen = classifier._model.frozen()
     program = _program(frozen)
-    try:
+    with files.explained(f"{path} could not be written"):
         files.replace(path, lambda part: fill(program, part, _about(frozen)))
-    except OSError as error:
-        raise MnemonError(f"{path} could not be written ({error.strerror}).") from None
 
 
 def _check(format: str) -> Fill:
     """What writes the format, if all it needs is here."""
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS)
+    check_known("format", format, FORMATS)
     _, needs, fill = FORMATS[format]
     for name in needs:
         try:

@@ -19,7 +19,7 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving
 from mnemon.image_folder import folder as folders
 from mnemon.image_folder.folder import File
-from mnemon.image_folder.images import ImageModel, Images
+from mnemon.image_folder.images import ImageArray, ImageModel
 from mnemon.image_folder.journal import Chunk, Journal
 from mnemon.image_folder.places import check_outside
 from mnemon.image_folder.progress import Progress
@@ -45,7 +45,7 @@ class Read(NamedTuple):
 
     digest: bytes
     label: str
-    image: Images
+    image: ImageArray
 
 
 def fit(
@@ -206,7 +206,5 @@ class _Fitting:
 
     def _write_log(self) -> None:
         labels = self.model.classifier.classes_.tolist()
-        try:
+        with whole.explained(f"{self.out / 'log.json'} could not be written"):
             whole.write(self.out / "log.json", self.journal.log(labels))
-        except OSError as error:
-            raise MnemonError(f"{self.out / 'log.json'} could not be written ({error.strerror}).") from None

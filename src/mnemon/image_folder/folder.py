@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemon.data.folders import class_files
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 
 DIGEST = 16  # bytes
 
@@ -62,8 +62,7 @@ ORDERS: dict[str, Callable[[File, int], tuple[object, ...]]] = {
 
 
 def check_order(order: str) -> None:
-    if order not in ORDERS:
-        raise unknown("order", order, ORDERS)
+    check_known("order", order, ORDERS)
 
 
 def in_order(files: list[File], order: str, seed: int) -> list[File]:

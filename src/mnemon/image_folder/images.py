@@ -13,7 +13,7 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 
-Images = NDArray[np.uint8]  # [n, height, width, channels]
+ImageArray = NDArray[np.uint8]  # [n, height, width, channels]
 
 
 class ImageModel:
@@ -33,7 +33,7 @@ class ImageModel:
             )
         return cls(classifier, shape[1], shape[0])
 
-    def read(self, path: Path) -> Images:
+    def read(self, path: Path) -> ImageArray:
         """[height, width, channels]: brought to the size the model has learned, grey where it has learned grey."""
         return read(path, self.size, self.channels)
 
@@ -44,7 +44,7 @@ class ImageModel:
         return [known.get(name, name) for name in names]
 
 
-def read(path: Path, size: int, channels: int = 3) -> Images:
+def read(path: Path, size: int, channels: int = 3) -> ImageArray:
     image = read_image(path, size).transpose(1, 2, 0)
     if channels == 1:  # as Pillow's "L": ITU-R 601 luma
         image = np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]

@@ -31,7 +31,7 @@ WIDTH = len(Chunk._fields)
 
 
 class Journal:
-    """`beside` is what the checkpoint holds, {} for a model nobody has fitted with files yet."""
+    """`beside` is what the checkpoint holds, {} for a model that was not fitted with files yet."""
 
     def __init__(self, beside: dict[str, Tensor] | None = None) -> None:
         empty = {"files": torch.zeros(0, DIGEST, dtype=torch.uint8), "chunks": torch.zeros(0, WIDTH).long()}

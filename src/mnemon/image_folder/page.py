@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mnemon import files
-from mnemon.errors import MnemonError
 from mnemon.image_folder.evaluate import ClassResult, Evaluation
 from mnemon.render import names
 from mnemon.render.style import CSS
@@ -25,12 +24,10 @@ COUNTED = 15  # … and up to this many have the number of images in each cell
 def write(found: Evaluation, folder: Path, *, model: str, data: str) -> tuple[Path, Path]:
     """FOLDER/evaluation.html and FOLDER/confusion.png; `model` and `data` are how the page names them."""
     pages = {"evaluation.html": page(found, model=model, data=data).encode(), "confusion.png": picture(found)}
-    try:
+    with files.explained(f"the evaluation could not be written to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in pages.items():
             files.write(folder / name, content)
-    except OSError as error:
-        raise MnemonError(f"the evaluation could not be written to {folder} ({error.strerror}).") from None
     return folder / "evaluation.html", folder / "confusion.png"
 
 
@@ -39,21 +36,13 @@ def picture(found: Evaluation) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    width, height, room = _extent(found)
+    width, height, margins = _extent(found)
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"text.parse_math": False, "font.size": 9, "axes.edgecolor": "#cccccc"})
         figure = Figure(figsize=(width / 72, height / 72), dpi=144)
-        axes = figure.add_axes(
-            (
-                room.left / width,
-                room.bottom / height,
-                (width - room.left - room.right) / width,
-                (height - room.bottom - room.top) / height,
-            )
-        )
-        _paint(axes, found, "#20242a", "#656b73", "#dfdfd8")
+        _paint(figure.add_axes(margins.inside(width, height)), found, "#20242a", "#656b73", "#dfdfd8")
         file = BytesIO()
         figure.savefig(file, format="png", facecolor="white", metadata={"Software": None})
     return file.getvalue()
@@ -93,13 +82,13 @@ def _extent(found: Evaluation) -> tuple[float, float, Margins]:
 
 def page(found: Evaluation, *, model: str, data: str) -> str:
     classes = found.classes()
-    width, height, room = _extent(found)
+    width, height, margins = _extent(found)
     svg = Pen().draw(
         width,
         height,
         lambda ax: _paint(ax, found, TEXT, MUTED, RULE),
         label=f"Confusion matrix of {_classes(len(found.labels))}, true against predicted",
-        margins=room,
+        margins=margins,
     )
     rows = "\n".join(_row(c) for c in sorted(classes, key=lambda c: (c.accuracy, -c.images)))
     strangers = [c for c in classes if not c.learned]

@@ -14,7 +14,7 @@ from mnemon.data import channels_last
 from mnemon.data.folders import files_below
 from mnemon.data.images import KINDS, is_image
 from mnemon.errors import MnemonError
-from mnemon.image_folder.images import ImageModel, Images
+from mnemon.image_folder.images import ImageArray, ImageModel
 from mnemon.learning.labels import Label
 
 AT_ONCE = 100  # images in memory
@@ -68,7 +68,7 @@ def predict(model: ImageModel, paths: Sequence[Path], top: int = 1) -> Iterator[
             yield Predicted(path, [Guess(labels[i], float(row[i])) for i in best])
 
 
-def _read(model: ImageModel, path: Path) -> Images | MnemonError:
+def _read(model: ImageModel, path: Path) -> ImageArray | MnemonError:
     if not path.is_file():
         return MnemonError(f"there is no file {path}.")
     try:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning import options
 from mnemon.learning.backbones import BACKBONES
 from mnemon.learning.classifier import Classifier
@@ -66,8 +66,7 @@ def choose(
     kind = method if isinstance(method, type) else method_named(method)
     method = kind.name
     loss = kind.default_objective if loss is None else loss
-    if loss not in OBJECTIVES:
-        raise unknown("loss", loss, OBJECTIVES)
+    check_known("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
     wanted = (_classifier(text, kind, objective_kind) for text in classifiers or [_default(kind, objective_kind)])
     chosen = {classifier.name: classifier for classifier in wanted}  # each once, in order

@@ -16,7 +16,7 @@ from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
 from mnemon.learning.classifier import Classifier
-from mnemon.learning.memory import NOBODY, Memory
+from mnemon.learning.memory import EMPTY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
@@ -282,7 +282,7 @@ class Learner:
 
     def memory_features(self) -> tuple[Tensor, Tensor]:
         """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
-        rows = (self.memory.y[: self.memory.size] != NOBODY).nonzero().flatten()
+        rows = (self.memory.y[: self.memory.size] != EMPTY).nonzero().flatten()
         with self.evaluating():
             f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.eval_batch_size)])
         return f, self.memory.y[rows]

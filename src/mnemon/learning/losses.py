@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mnemon.errors import unknown
+from mnemon.errors import check_known
 
 DIVISORS = ("active", "batch")
 
@@ -37,8 +37,7 @@ def multi_similarity(
     An anchor is not its own positive. An anchor without a positive or without a negative mines nothing and adds 0.
     `divisor`: n counts the anchors that mined a pair ("active") or all of them ("batch", as Eq. 3 prints it).
     """
-    if divisor not in DIVISORS:
-        raise unknown("divisor", divisor, DIVISORS)
+    check_known("divisor", divisor, DIVISORS)
     n = len(y)
     self_, nothing = _diagonal(n, z.dtype, z.device)
     S = z @ z.T  # [n, n]
@@ -92,7 +91,7 @@ def sup_con(z: Tensor, y: Tensor, *, temperature: float = 0.1) -> Tensor:
 
         −1/|P_i| Σ_{p ∈ P_i} log( e^{S_ip/τ} / Σ_{a ≠ i} e^{S_ia/τ} ),      P_i = { p ≠ i : y_p = y_i }
 
-    z [n, e] unit rows, y [n]; a scalar, 0 where nobody has a positive.
+    z [n, e] unit rows, y [n]; a scalar, 0 where no sample has a positive.
     """
     self_, _ = _diagonal(len(y), z.dtype, z.device)
     logits = (z @ z.T / temperature).masked_fill(self_, -math.inf)

@@ -13,7 +13,7 @@ from torch import Tensor
 from mnemon import rng
 from mnemon.errors import MnemonError
 
-NOBODY = -1  # the class of a row that holds no sample
+EMPTY = -1  # the class of a row that holds no sample
 
 
 class Column(NamedTuple):
@@ -45,7 +45,7 @@ class Memory:
             self.x = torch.zeros((size + 1, *shape), dtype=dtype, device=device)
         except RuntimeError:  # torch's word for "no room"
             raise MnemonError(f"a memory of {size} samples of shape {shape} does not fit on {device}.") from None
-        self.y = torch.full((size + 1,), NOBODY, device=device)
+        self.y = torch.full((size + 1,), EMPTY, device=device)
         self.extra = {name: self._fresh(column, capacity) for name, column in self.columns.items()}
 
     def _fresh(self, column: Column, width: int) -> Tensor:
@@ -132,14 +132,14 @@ def balanced_order(y: Tensor, keys: Tensor) -> Tensor:
     gap = (-torch.log1p(-keys[1]) * 2**40).long()  # whole numbers: their sums are the same on every device
     sums = gap.cumsum(0)
     times = sums - (sums - gap)[first]
-    times = times.masked_fill(y_sorted == NOBODY, torch.iinfo(torch.int64).max)
+    times = times.masked_fill(y_sorted == EMPTY, torch.iinfo(torch.int64).max)
     return order[times.argsort(stable=True)]
 
 
 def class_table(y: Tensor, ranks: Tensor, first: int, count: int, capacity: int) -> Tensor:
     """The rows of rank first … first+count−1 of every class [capacity · count]; the waste bin where a class has none."""
     row = torch.arange(len(y), device=y.device)
-    chosen = (y != NOBODY) & (ranks >= first) & (ranks < first + count)
+    chosen = (y != EMPTY) & (ranks >= first) & (ranks < first + count)
     place = torch.where(chosen, y * count + ranks - first, capacity * count)  # one place more, for all others
     return row.new_full((capacity * count + 1,), len(y)).scatter(0, place, row)[:-1]
 

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning import options
 
-T = TypeVar("T")
 N = TypeVar("N", bound="Named")
 
 PLAIN = re.compile(r"[A-Za-z0-9_.-]+")  # safe in file names and shells, and without our separators
-
-
-def find(package: str, path: Iterable[str], base: type[T]) -> dict[str, type[T]]:
-    """Find the classes in the modules of a package by name, in alphabetical order: there is no list to keep."""
-    found: dict[str, type[T]] = {}
-    for module in pkgutil.iter_modules(path):
-        for thing in vars(importlib.import_module(f"{package}.{module.name}")).values():
-            if isinstance(thing, type) and issubclass(thing, base) and (name := getattr(thing, "name", None)):
-                found[name] = thing
-    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)
@@ -60,8 +47,7 @@ def parse(text: Any, known: Mapping[str, type[N]], kind: str) -> N:
     if not isinstance(text, str):  # a saved model may hold anything
         raise MnemonError(f"a {kind} is chosen by its name, not by {text!r}.")
     name, *words = text.split(":")
-    if name not in known:
-        raise unknown(kind, name, known)
+    check_known(kind, name, known)
     fields = options.fields(known[name])
     given: dict[str, str] = {}
     for word in words:

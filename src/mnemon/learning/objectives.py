@@ -104,7 +104,7 @@ class MultiSimilarity(Objective):
 
 
 @dataclass(frozen=True)
-class Hybrid(ProxyNCA, MultiSimilarity):
+class HybridLoss(ProxyNCA, MultiSimilarity):
     """L_MS + γ·L_PNCA (Eq. 8): the paper's objective."""
 
     name: ClassVar[str] = "hybrid"
@@ -137,7 +137,7 @@ class ACE(CrossEntropy):
 
 
 @dataclass(frozen=True)
-class HybridACE(ACE, MultiSimilarity):
+class HybridACELoss(ACE, MultiSimilarity):
     """L_MS + γ·L_ACE: the hybrid with ER-ACE's loss in the place of Proxy-NCA (ours, not the paper's)."""
 
     name: ClassVar[str] = "hybrid-ace"
@@ -199,7 +199,7 @@ class SupCon(Objective):
 
 
 @dataclass(frozen=True)
-class CoPE(Objective):
+class CoPELoss(Objective):
     """CoPE's pseudo-prototypical proxy loss; each class has a prototype, a running mean of its embeddings."""
 
     name: ClassVar[str] = "cope"
@@ -238,6 +238,5 @@ def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     return only_seen(unit(out.embedding) @ out.prototypes.T, seen)
 
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    c.name: c for c in (CrossEntropy, MultiSimilarity, ProxyNCA, Hybrid, ACE, HybridACE, LogitAdjusted, SupCon, CoPE)
-}
+LOSSES = (CrossEntropy, MultiSimilarity, ProxyNCA, HybridLoss, ACE, HybridACELoss, LogitAdjusted, SupCon, CoPELoss)
+OBJECTIVES: dict[str, type[Objective]] = {loss.name: loss for loss in LOSSES}

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mnemon.learning.memory import NOBODY
+from mnemon.learning.memory import EMPTY
 from mnemon.learning.method import Batch
 
 if TYPE_CHECKING:
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Points(NamedTuple):
-    """Places for samples in feature space; so that shapes stay fixed, some may hold nobody (class −1)."""
+    """Places for samples in feature space; so that shapes stay fixed, some may hold no sample (class −1)."""
 
     f: Tensor  # [n, d]
     y: Tensor  # [n]
 
     @property
     def real(self) -> Tensor:
-        return self.y != NOBODY
+        return self.y != EMPTY
 
 
 def points(learner: Learner, tables: list[Tensor], new: Batch) -> list[Points]:
     """Memory rows, table by table, and the new samples, in one pass with running statistics."""
     rows = torch.cat(tables)
     stored = learner.replay(rows)
-    y = torch.cat([torch.where(rows < learner.memory.size, stored.y, NOBODY), new.y])
+    y = torch.cat([torch.where(rows < learner.memory.size, stored.y, EMPTY), new.y])
     with learner.evaluating():
         f = learner.net(torch.cat([stored.x, new.x])).features
     sizes = [*map(len, tables), len(new)]
@@ -42,7 +42,7 @@ def together(a: Points, b: Points) -> Points:
 
 
 def shapley(evaluation: Points, candidates: Points, k: int) -> Tensor:
-    """s[e, j] of candidate j for evaluation point e; 0 where either is nobody."""
+    """s[e, j] of candidate j for evaluation point e; 0 where either holds no sample."""
     distance = torch.cdist(evaluation.f, candidates.f, compute_mode="donot_use_mm_for_euclid_dist")
     match = (evaluation.y[:, None] == candidates.y) & candidates.real
     return knn_shapley(distance.masked_fill(~candidates.real, torch.inf), match, k)

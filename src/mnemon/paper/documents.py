@@ -11,11 +11,10 @@ from mnemon import files
 from mnemon.errors import MnemonError
 
 PLACE = re.compile(r"(<!-- mnemon: (\S+) -->\n)(.*?)(<!-- /mnemon -->)", re.DOTALL)
-Block = Callable[[str], str]  # name → Markdown; refuses a name it does not know
 
 
-def filled(text: str, block: Block, what: str = "the text") -> str:
-    """The text with every marked place written anew."""
+def filled(text: str, block: Callable[[str], str], what: str = "the text") -> str:
+    """The text with every marked place written anew; `block` gives the Markdown of a name, or refuses the name."""
     _check(text, what)
     return PLACE.sub(lambda found: f"{found[1]}\n{block(found[2])}\n{found[4]}", text)
 
@@ -52,7 +51,7 @@ def names(path: Path) -> list[str]:
     return [found[1] for found in PLACE.findall(text)]
 
 
-def fill(path: Path, block: Block) -> bool:
+def fill(path: Path, block: Callable[[str], str]) -> bool:
     """Write the marked places of a file; False where nothing had to change."""
     before = _read(path)
     after = filled(before, block, str(path))

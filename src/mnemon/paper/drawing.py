@@ -79,7 +79,7 @@ def line(look: Style) -> dict[str, Any]:
     return {"color": COLOURS[look.colour], "linestyle": svg.DASHES[look.dash % len(svg.DASHES)]}
 
 
-class Label(NamedTuple):
+class PointLabel(NamedTuple):
     """A name for a point."""
 
     text: str
@@ -90,7 +90,7 @@ class Label(NamedTuple):
     dash: Any = "-"
 
 
-def label_points(ax: Any, labels: Sequence[Label]) -> None:
+def label_points(ax: Any, labels: Sequence[PointLabel]) -> None:
     """The names at the right, one under the other in the order of their points, each with a line to its point."""
     low, high = ax.get_ylim()
     gap = (high - low) / max(len(labels), 20)  # of two names

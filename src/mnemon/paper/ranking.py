@@ -20,11 +20,7 @@ from mnemon.paper.results import CellRuns, Results
 STREAMS = (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS)
 KINDS = {"Split": cells.SPLIT_STREAMS, "Smooth": cells.SMOOTH_STREAMS}
 # dataset → the stream whose times are its: the same network on images of the same size
-TIMED_AS = {
-    "cifar10": "split-cifar100-10",
-    "cifar100": "split-cifar100-10",
-    "mini_imagenet": "split-mini_imagenet-10",
-}
+TIMED_AS = {"cifar10": "split-cifar100-10", "cifar100": "split-cifar100-10", "mini_imagenet": "split-mini_imagenet-10"}
 COST_STREAM = "split-cifar100-10"  # of the table
 FULL_TEST = 10_000  # images; with fewer the class means weigh more than they do in a real test
 

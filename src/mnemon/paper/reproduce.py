@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
@@ -49,15 +49,13 @@ class Reproduction:
             raise MnemonError(f"the seeds of the tables are 0 to {cells.SEEDS[-1]}.")
         rows = {row.method for number in range(1, 5) for row in cells.rows(number)}
         for method in self.methods:
-            if method not in all_methods():
-                raise unknown("method", method, all_methods())
+            check_known("method", method, all_methods())
             if method not in rows:
                 raise MnemonError(
                     f"{method} is no row of the paper's tables; `mnemon run` and `mnemon report --table` compare it with them."
                 )
         for stream in self.streams:
-            if stream not in STREAMS:
-                raise unknown("stream of the paper:", stream, STREAMS)
+            check_known("stream of the paper:", stream, STREAMS)
 
     def plans(self, device: str = "") -> list[TargetPlan]:
         """What is there and what is missing; `device` is the name of the one that times would be measured on."""
@@ -94,8 +92,7 @@ def _targets(asked: Sequence[str]) -> list[Target]:
     if not asked:
         raise MnemonError(f"name what to reproduce: {', '.join(NAMES)}.")
     for name in asked:
-        if name not in NAMES:
-            raise unknown("target", name, NAMES)
+        check_known("target", name, NAMES)
     tables = "all" in asked or set(asked) >= TABLES
     return [t for t in TARGETS if t.name in asked or "all" in asked or (tables and not t.named)]
 
@@ -132,8 +129,7 @@ def device_name(device: str) -> str:
 
 def block(name: str, results: Results, beside: Path) -> str:
     """What stands at a marked place of a document in the folder `beside`."""
-    if name not in BLOCKS:
-        raise unknown("table", name, BLOCKS)
+    check_known("table", name, BLOCKS)
     return BLOCKS[name](results, beside)
 
 
@@ -141,8 +137,7 @@ def check(paths: Iterable[Path]) -> None:
     """Refuse documents that could not be filled, before anything is run or written."""
     for path in paths:
         for name in documents.names(path):
-            if name not in BLOCKS:
-                raise unknown("table", name, BLOCKS)
+            check_known("table", name, BLOCKS)
 
 
 def fill(paths: Iterable[Path], out: Path) -> list[str]:

@@ -10,7 +10,6 @@ from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import grids
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
-from mnemon.learning.build import choose
 from mnemon.render import names
 
 SHOWN = 4  # candidates of a search, the best first
@@ -44,7 +43,7 @@ def _line(log: dict[str, Any]) -> str:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
     options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()  # as they are now
     kept = names.settings({name: options[name] for name in log["grid"]})
-    method = names.training(log["method"], log["loss"], choose(log["method"]).objective.name)
+    method = names.training(log["method"], log["loss"])
     return f"| {method}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
 
 

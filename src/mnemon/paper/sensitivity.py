@@ -152,14 +152,7 @@ def missing(found: RecordIndex, streams: Iterable[str]) -> list[Spec]:
     of_streams = set(streams)
     if strange := of_streams - set(STREAMS):
         raise unknown("stream of a study:", min(strange), STREAMS)
-    every = (
-        alternative.spec(stream, seed)
-        for study in STUDIES
-        for stream in study.streams
-        if stream in of_streams
-        for alternative in study.alternatives
-        for seed in SEEDS
-    )
+    every = (alternative.spec(stream, seed) for alternative, stream in _numbers(of_streams) for seed in SEEDS)
     absent = each_training_once(spec for spec in every if found.of(spec) is None)
     return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in absent]
 
@@ -167,13 +160,16 @@ def missing(found: RecordIndex, streams: Iterable[str]) -> list[Spec]:
 def count(found: RecordIndex, streams: Iterable[str]) -> tuple[int, int]:
     """How many numbers of the tables are complete, and how many there are."""
     whole = [
-        all(found.of(alternative.spec(stream, seed)) is not None for seed in SEEDS)
-        for study in STUDIES
-        for stream in study.streams
-        for alternative in study.alternatives
-        if stream in streams
+        all(found.of(alternative.spec(stream, seed)) for seed in SEEDS)
+        for alternative, stream in _numbers(set(streams))
     ]
     return sum(whole), len(whole)
+
+
+def _numbers(streams: set[str]) -> list[tuple[Alternative, str]]:
+    """Each alternative of each study, on those of its streams."""
+    each = [(study, stream) for study in STUDIES for stream in study.streams if stream in streams]
+    return [(alternative, stream) for study, stream in each for alternative in study.alternatives]
 
 
 def markdown(found: RecordIndex) -> str:

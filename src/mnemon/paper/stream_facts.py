@@ -23,11 +23,11 @@ def stream_facts(stream: str, seeds: Iterable[int] = SEEDS) -> Line:
     smallest, largest, made, valid = len(labels), 0, None, 0
     every = list(seeds)
     for seed in every:
-        pools = protocol.pools(labels, name.rules, seed)
-        made = protocol.make(name, labels[pools.train], seed, "natural")
-        counts = np.unique(labels[pools.train][made.indices], return_counts=True)[1]
+        parts = protocol.partition(labels, name.rules, seed)
+        made = protocol.make(name, labels[parts.train], seed, "natural")
+        counts = np.unique(labels[parts.train][made.indices], return_counts=True)[1]
         smallest, largest = min(smallest, int(counts.min())), max(largest, int(counts.max()))
-        valid = len(pools.valid)
+        valid = len(parts.valid)
     assert made is not None
     classes = len(np.unique(labels))
     return {

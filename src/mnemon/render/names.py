@@ -9,6 +9,7 @@ from mnemon import data
 from mnemon.experiments.record import Variant
 from mnemon.experiments.stats import fixed as fixed  # a number is written in one way everywhere
 from mnemon.experiments.stats import minus
+from mnemon.learning.methods import methods
 from mnemon.streams.kinds import kinds, schedule
 
 METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own
@@ -45,18 +46,18 @@ def method_order(method: str) -> int:
     return known.index(method) if method in METHODS else known.index("hybrid-ace")
 
 
-def variant(of: Variant, own_loss: str | None) -> str:
+def variant(of: Variant) -> str:
     """ER + NCM; the loss only where it is not the method's own: ER (MS loss) + NCM."""
-    name = training(of.method, of.loss, own_loss)
+    name = training(of.method, of.loss)
     if of.method in BOUNDS and of.classifier == "softmax":
         return name
     return f"{name} + {CLASSIFIERS.get(of.classifier, text(of.classifier))}"
 
 
-def training(method: str, loss: str, own_loss: str | None) -> str:
+def training(method: str, loss: str) -> str:
     """ER, or ER (MS loss)."""
-    name = METHODS.get(method, text(method))
-    return name if own_loss in (None, loss) else f"{name} ({LOSSES.get(loss, text(loss))} loss)"
+    name, known = METHODS.get(method, text(method)), methods().get(method)
+    return name if known is None or known.default_objective == loss else f"{name} ({LOSSES.get(loss, text(loss))} loss)"
 
 
 def settings(values: dict[str, Any]) -> str:

@@ -55,6 +55,11 @@ class Margins(NamedTuple):
     right: float = 8
     top: float = 10
 
+    def inside(self, width: float, height: float) -> tuple[float, float, float, float]:
+        """The axes of a figure of that size, as matplotlib's `add_axes` takes them."""
+        inner_width, inner_height = width - self.left - self.right, height - self.bottom - self.top
+        return self.left / width, self.bottom / height, inner_width / width, inner_height / height
+
 
 def ink(colour: int) -> str:
     """The stand-in for the page's series colour of that number (0: the accent)."""
@@ -85,21 +90,12 @@ class Pen:
         import matplotlib
         from matplotlib.figure import Figure
 
-        around = margins or Margins()
         with matplotlib.rc_context(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has other fonts
             matplotlib.rcdefaults()  # whatever the reader's own settings are
             matplotlib.rcParams.update(STYLE)
             figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-            axes = figure.add_axes(
-                (
-                    around.left / width,
-                    around.bottom / height,
-                    (width - around.left - around.right) / width,
-                    (height - around.bottom - around.top) / height,
-                )
-            )
-            paint(axes)
+            paint(figure.add_axes((margins or Margins()).inside(width, height)))
             file = StringIO()
             figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
         self.drawn += 1
@@ -120,9 +116,8 @@ def _inline(drawn: str, prefix: str, label: str) -> str:
     body = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + fresh[m[2]], body)
     body = re.sub(r"((?:fill|stroke): )(#f[de]00[0-9a-f]{2})", lambda m: m[1] + _css(m[2]), body)
     body = re.sub(r" font-family: [^;\"]*;", "", body)  # the page's
-    body = re.sub(
-        r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), body
-    )  # not what is written between tags
+    # Not what is written between tags.
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), body)
     body = re.sub(r">\s+<", "><", body)
     return f'<svg class="plot" viewBox="{box[1]}" role="img" aria-label="{escape(label)}">{body.strip()}'
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.experiments.record import Record, Variant
+from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate
 from mnemon.experiments.store import ResultFolder
+from mnemon.learning.build import omitted_at_default
+from mnemon.learning.methods import methods
+from mnemon.learning.objectives import OBJECTIVES
 from mnemon.render import names
 from mnemon.render.palette import Style, order_of, palette_of
 from mnemon.streams.kinds import is_task_free
-
-if TYPE_CHECKING:
-    from mnemon.experiments.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _section(folder: Path, stream: str, split: str, found: list[Record], palette
         own, mine = kept[0].variant, kept[0].settings
         others = by_variant[own]
         differing = [name for name in mine if any(other.get(name) != mine[name] for other in others)]
-        title = names.variant(own, own_loss(own.method))
+        title = names.variant(own)
         if differing:
             title += f" ({', '.join(names.option(name, mine[name]) for name in differing)})"
         base = palette[own]
@@ -143,23 +144,12 @@ def _section(folder: Path, stream: str, split: str, found: list[Record], palette
 
 def own(method: str) -> tuple[str, str] | None:
     """The loss and the classifier of a method when none is named; None for a method this version does not know."""
-    from mnemon.learning.methods import methods
-
     known = methods().get(method)
     return (known.default_objective, known.default_classifier) if known else None
 
 
-def own_loss(method: str) -> str | None:
-    return known[0] if (known := own(method)) else None
-
-
 def spec(record: Record) -> Spec:
     """The run behind a record, its classifiers aside."""
-    from mnemon.experiments.spec import Spec
-    from mnemon.learning.build import omitted_at_default
-    from mnemon.learning.methods import methods
-    from mnemon.learning.objectives import OBJECTIVES
-
     known, loss = methods().get(record["method"]), OBJECTIVES.get(record["loss"])
     # Not stated at their defaults, and a recipe may say otherwise by now.
     unsaid = omitted_at_default(known, loss) if known and loss else {}

@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 
 from mnemon import files
-from mnemon.errors import MnemonError
 from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.paper import numbers
@@ -41,10 +40,8 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
     """Write FOLDER/report.html (or `out`) from the folder's records: whole or not at all, and always the same bytes."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
     text = page(read(Path(folder)), Results.read(Path(folder))).encode()
-    try:
+    with files.explained(f"the report could not be written to {path}"):
         files.write(path, text)
-    except OSError as error:
-        raise MnemonError(f"the report could not be written to {path} ({error.strerror}).") from None
     return path
 
 

@@ -27,7 +27,7 @@ def protocol(section: Section) -> list[tuple[str, str]]:
         ("Passes", _join(g.first["protocol"].get("passes") for g in section.groups)),
         ("Augmentation", _join(g.first["protocol"].get("augmentation") for g in section.groups)),
         ("Network", _network(section.groups)),
-        ("Seeds", _seeds(section.groups)),
+        ("Seeds", "; ".join(dict.fromkeys(names.ranges(g.seeds) for g in section.groups))),
         ("Device", _join(_device(r) for r in every)),
         ("Versions", _versions(every)),
     ]
@@ -83,11 +83,6 @@ def _network(groups: list[Group]) -> str:
         return said
     few, most = names.thousands(sizes[0]), names.thousands(sizes[-1])
     return f"{said}, {few} parameters" if few == most else f"{said}, {few} to {most} parameters"
-
-
-def _seeds(groups: list[Group]) -> str:
-    by_seeds = dict.fromkeys(names.ranges(g.seeds) for g in groups)
-    return "; ".join(by_seeds)
 
 
 def _device(record: dict[str, Any]) -> str:

@@ -30,11 +30,13 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
         raise MnemonError(f"a table is written as {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, not as {path.name!r}.")
     sections = read(Path(folder))
     rivals = None if against is None else _rivals(sections, against)
-    made = {".md": _markdown, ".tex": _latex, ".csv": _csv}[path.suffix](sections, rivals, against)
-    try:
+    if path.suffix == ".csv":
+        made = _csv(sections, rivals, against)
+    else:
+        table = _table(sections, rivals, against)
+        made = markup.markdown(table) if path.suffix == ".md" else markup.latex(table, "mnemon report")
+    with files.explained(f"the table could not be written to {path}"):
         files.write(path, made.encode())
-    except OSError as error:
-        raise MnemonError(f"the table could not be written to {path} ({error.strerror}).") from None
     return path
 
 
@@ -94,35 +96,13 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
     return Table("results", "Results", parts, notes)
 
 
-def _markdown(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
-    return markup.markdown(_table(sections, rivals, against))
-
-
-def _latex(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
-    return markup.latex(_table(sections, rivals, against), "mnemon report")
-
-
 # --- for programs
 
 
 def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against: str | None) -> str:
     """One line a group, every number in a column of its own; `options` is JSON."""
-    heads = [
-        "stream",
-        "split",
-        "name",
-        "order",
-        "method",
-        "loss",
-        "classifier",
-        "memory_size",
-        "options",
-        "runs",
-        "seeds",
-    ]
-    for metric in METRICS:
-        heads += [metric, f"{metric}_half"]
-    heads += ["seconds"]
+    heads = ["stream", "split", "name", "order", "method", "loss", "classifier", "memory_size", "options"]
+    heads += ["runs", "seeds", *(f"{metric}{end}" for metric in METRICS for end in ("", "_half")), "seconds"]
     if rivals:
         heads += ["against", "against_name", "against_options", "difference", "difference_half", "pairs"]
     out = io.StringIO()

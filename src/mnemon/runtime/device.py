@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 
@@ -45,8 +45,7 @@ class Engine(NamedTuple):
         return found | ({"deterministic": True} if self.deterministic else {})
 
     def check(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+        check_known("precision", self.precision, PRECISIONS)
         if self.precision == "bf16" and self.device.type == "cpu":
             raise MnemonError("bf16 is for GPUs; on a CPU it would be slower.")
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 from functools import cache
 
+from mnemon import discovery
 from mnemon.data.definition import Definition, Rules
 
 
 @cache
 def definitions() -> dict[str, Definition]:
     """All datasets by name, the smallest first."""
-    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    found = [thing for module in modules for thing in vars(module).values() if isinstance(thing, Definition)]
+    things = [thing for module in discovery.modules(__name__) for thing in vars(module).values()]
+    found = [thing for thing in things if isinstance(thing, Definition)]
     found.sort(key=lambda each: (each.train * math.prod(each.shape), each.class_count, each.name))
     return {each.name: each for each in found}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemon.data.canonical import Content, cut_fifth
+from mnemon.data.canonical import Content, stratified_split
 from mnemon.data.definition import Definition, Rules
 
 
@@ -16,7 +16,7 @@ def read() -> tuple[Content, Path]:
     from sklearn.datasets import load_digits  # slow to import, and only this dataset needs it
 
     images, labels = load_digits(return_X_y=True)  # [n, 64] float, [n]
-    content = cut_fifth(images.astype(np.uint8).reshape(-1, 1, 8, 8), labels.astype(np.int64))
+    content = stratified_split(images.astype(np.uint8).reshape(-1, 1, 8, 8), labels.astype(np.int64))
     return content, Path(sklearn.__file__).parent / "datasets" / "data" / "digits.csv.gz"
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
-from mnemon.errors import unknown
+from mnemon import discovery
+from mnemon.errors import check_known
 from mnemon.experiments.pools.pool import Pool
 from mnemon.runtime.device import Engine
 
@@ -14,12 +13,7 @@ from mnemon.runtime.device import Engine
 @cache
 def pools() -> dict[str, type[Pool]]:
     """All pools by name, in alphabetical order."""
-    found: dict[str, type[Pool]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for thing in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(thing, type) and issubclass(thing, Pool) and thing is not Pool:
-                found[thing.name] = thing
-    return dict(sorted(found.items()))
+    return discovery.classes(__name__, Pool)  # type: ignore[type-abstract]
 
 
 def choose_pool(given: str | Pool | None, engine: Engine) -> Pool:
@@ -27,6 +21,5 @@ def choose_pool(given: str | Pool | None, engine: Engine) -> Pool:
     if isinstance(given, Pool):
         return given
     name = given or ("worker-processes" if engine.device.type == "cpu" else "this-process")
-    if name not in pools():
-        raise unknown("pool", name, pools())
+    check_known("pool", name, pools())
     return pools()[name]()

@@ -25,7 +25,9 @@ OF_HYBRID = {"hybrid": {"lr", "gamma", "divisor"}, "ms": {"lr", "divisor"}, "pnc
 Name = tuple[str, str, str]  # method, loss, stream: split-cifar100 for any number of tasks, as in the paper's Table 7
 
 
-class Cell(NamedTuple):
+class Recipe(NamedTuple):
+    """The values of a cell, and where they come from, in words."""
+
     values: dict[str, Any]
     source: str
 
@@ -45,7 +47,7 @@ def source(method: str, loss: str, kind: str, dataset: str) -> str:
     return _found(method, loss, kind, dataset).source
 
 
-def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
+def _found(method: str, loss: str, kind: str, dataset: str) -> Recipe:
     whose: list[tuple[str, str, set[str] | None]] = [(method, loss, None)]  # whose cell, and what of it (None: all)
     known = methods().get(method)
     if loss == "ce" and not (known and known.epochs):
@@ -56,21 +58,21 @@ def _found(method: str, loss: str, kind: str, dataset: str) -> Cell:
         for stream in (f"{kind}-{dataset}", f"split-{dataset}"):
             if found := cells().get((who, its_loss, stream)):
                 source = found.source if (who, its_loss) == (method, loss) else f"{who}'s: {found.source}"
-                return Cell({k: v for k, v in found.values.items() if takes is None or k in takes}, source)
-    return Cell({}, "defaults of the method")
+                return Recipe({k: v for k, v in found.values.items() if takes is None or k in takes}, source)
+    return Recipe({}, "defaults of the method")
 
 
 @lru_cache(maxsize=1)
-def cells() -> dict[Name, Cell]:
+def cells() -> dict[Name, Recipe]:
     """All cells by name."""
     try:
         lines = files.parsed(PATH.read_bytes())
-        return {(c["method"], c["loss"], c["stream"]): Cell(dict(c["values"]), str(c["source"])) for c in lines}
+        return {(c["method"], c["loss"], c["stream"]): Recipe(dict(c["values"]), str(c["source"])) for c in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MnemonError(f"the recipes in {PATH} cannot be read ({error}).") from None
 
 
-def keep(name: Name, cell: Cell) -> None:
+def keep(name: Name, cell: Recipe) -> None:
     """Put one cell into the file, or another in its place; the other lines stay as they are, others' since we started too."""
     try:
         with FileLock(PATH.with_suffix(".lock")):

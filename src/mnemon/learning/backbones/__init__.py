@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from mnemon import discovery
 from mnemon.errors import MnemonError
 from mnemon.learning import named
 from mnemon.learning.backbone import Architecture
@@ -19,7 +20,7 @@ __all__ = ["BACKBONES", "MLP", "Backbone", "ReducedResNet18", "architecture", "b
 
 Backbone = str | nn.Module | Callable[[], nn.Module]
 
-BACKBONES = named.find(__name__, __path__, Architecture)
+BACKBONES = discovery.classes(__name__, Architecture)
 
 
 def architecture(text: str) -> Architecture:

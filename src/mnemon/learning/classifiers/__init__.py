@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mnemon import discovery
 from mnemon.learning import named
 from mnemon.learning.classifier import Classifier
 
-CLASSIFIERS = named.find(__name__, __path__, Classifier)
+CLASSIFIERS = discovery.classes(__name__, Classifier)
 
 
 def classifier(text: str) -> Classifier:

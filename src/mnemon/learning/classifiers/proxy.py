@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor
-
 from mnemon.learning.classifier import Classifier, Scores
-from mnemon.learning.losses import proxy_logits, unit
-from mnemon.learning.network import Output
+from mnemon.learning.objectives import ProxyNCA
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -24,8 +21,5 @@ class Proxy(Classifier):
     needs: ClassVar[str] = "proxies"
 
     def prepare(self, learner: Learner) -> Scores:
-        def scores(out: Output) -> Tensor:
-            assert out.proxies is not None
-            return proxy_logits(unit(out.features), out.proxies, learner.seen)
-
-        return scores
+        logits = ProxyNCA().logits
+        return lambda out: logits(out, learner.seen)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor
-
 from mnemon.learning.classifier import Classifier, Scores
-from mnemon.learning.losses import only_seen
-from mnemon.learning.network import Output
+from mnemon.learning.objectives import CrossEntropy
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -24,8 +21,5 @@ class Softmax(Classifier):
     needs: ClassVar[str] = "head"
 
     def prepare(self, learner: Learner) -> Scores:
-        def scores(out: Output) -> Tensor:
-            assert out.logits is not None
-            return only_seen(out.logits, learner.seen)
-
-        return scores
+        logits = CrossEntropy().logits
+        return lambda out: logits(out, learner.seen)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mnemon.errors import MnemonError, unknown
-from mnemon.learning import named
+from mnemon import discovery
+from mnemon.errors import MnemonError, check_known
 from mnemon.learning.method import Method
 
 
 @cache
 def methods() -> dict[str, type[Method]]:
     """All methods by name, in alphabetical order."""
-    return named.find(__name__, __path__, Method)
+    return discovery.classes(__name__, Method)
 
 
 def method(name: str) -> type[Method]:
     known = methods()
-    if name not in known:
-        raise unknown("method", name, known)
+    check_known("method", name, known)
     return known[name]
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mnemon import rng as random
-from mnemon.learning.memory import NOBODY, class_ranks, class_table, free_slots, row_keys
+from mnemon.learning.memory import EMPTY, class_ranks, class_table, free_slots, row_keys
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 from mnemon.learning.shapley import Points, points, shapley, together
@@ -84,7 +84,7 @@ class ASER(Method):
         evaluation, candidates, came = points(learner, [judges, rows], Batch(learner.normalise(x), y))
         share = (kept == y[:, None]).sum(1) / size
         minority = share < draws["threshold"] / learner.seen.sum()  # u ~ U(0, 1/C̃)
-        boosted = Points(came.f, torch.where(minority, y, NOBODY))
+        boosted = Points(came.f, torch.where(minority, y, EMPTY))
         candidates = together(candidates, came)
         value = shapley(together(evaluation, boosted), candidates, self.neighbours).sum(0)
         lowest = torch.where(candidates.real, value, torch.inf).argsort(stable=True)[:b]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemon.learning.memory import NOBODY, Column, balanced_order, class_ranks, row_keys, write_keys
+from mnemon.learning.memory import EMPTY, Column, balanced_order, class_ranks, row_keys, write_keys
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CoPE(Method):
-    """Replayed rows are of classes drawn uniformly; the loss and the prototypes are `objectives.CoPE`; the memory holds
+    """Replayed rows are of classes drawn uniformly; the loss and the prototypes are `objectives.CoPELoss`; the memory holds
     a random sample of each class seen, M/C̃ rows each. A class's sample is that of the smallest random keys, so a smaller
     quota keeps a random part of it, and a new sample enters with the probability a reservoir would give it."""
 
@@ -61,8 +61,8 @@ class CoPE(Method):
         key = memory.extra["key"]
         keys = torch.cat([key[:size], draws["write"].to(key)])  # [M + b]
         classes = torch.cat([memory.y[:size], y])
-        kept = (classes != NOBODY) & (class_ranks(classes, keys) < quotas(learner.seen, size)[classes])
-        memory.y[:size].masked_fill_(~kept[:size], NOBODY)
+        kept = (classes != EMPTY) & (class_ranks(classes, keys) < quotas(learner.seen, size)[classes])
+        memory.y[:size].masked_fill_(~kept[:size], EMPTY)
         free = (~kept[:size]).to(torch.int8).argsort(descending=True, stable=True)  # free rows first
         entering = kept[size:]  # at most as many as rows are free
         slots = torch.where(entering, free[(entering.cumsum(0) - 1).clamp(min=0)], size)

@@ -10,7 +10,7 @@ from mnemon.learning.method import Method
 
 @dataclass(frozen=True)
 class HybridACE(Method):
-    """The paper's generative framework with ER-ACE's loss in the place of Proxy-NCA: see `objectives.HybridACE`."""
+    """The paper's generative framework with ER-ACE's loss in the place of Proxy-NCA: see `objectives.HybridACELoss`."""
 
     name: ClassVar[str] = "hybrid-ace"
     summary: ClassVar[str] = "ours: Multi-Similarity + ER-ACE's cross-entropy, nearest class mean from the memory"

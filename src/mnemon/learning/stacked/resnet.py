@@ -27,7 +27,7 @@ class Unit(NamedTuple):
     running_var: Tensor  # [R, O]
 
 
-class Plan(NamedTuple):
+class NetworkPlan(NamedTuple):
     """What is not a tensor. The units come in the order stem, then conv1, conv2 and perhaps the shortcut of each block."""
 
     strides: tuple[int, ...]  # of the blocks
@@ -55,7 +55,7 @@ def blocks(backbone: ReducedResNet18, x: Tensor, training: bool, precision: str)
     """backbone.blocks(backbone.stem(x)): images [N, 3, H, W] → the last map [N, C, h, w] in float32; "fp32", "tf32" or
     "bf16" inside. Under vmap for all runs at once. In training mode BatchNorm's running statistics change in place."""
     made = [cast(BasicBlock, block) for block in backbone.blocks]
-    plan = Plan(
+    plan = NetworkPlan(
         tuple(block.conv1.stride[0] for block in made),
         tuple(not isinstance(block.shortcut, nn.Identity) for block in made),
         training,
@@ -85,7 +85,7 @@ class OfOne(torch.autograd.Function):
     """One network's tensors under vmap. Only the vmap rule does anything."""
 
     @staticmethod
-    def forward(plan: Plan, x: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(plan: NetworkPlan, x: Tensor, *tensors: Tensor) -> Tensor:
         raise RuntimeError("OfOne works under torch.vmap only.")
 
     @staticmethod
@@ -97,7 +97,9 @@ class OfOne(torch.autograd.Function):
         raise RuntimeError("OfOne works under torch.vmap only.")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], plan: Plan, x: Tensor, *tensors: Tensor) -> tuple[Tensor, int]:
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], plan: NetworkPlan, x: Tensor, *tensors: Tensor
+    ) -> tuple[Tensor, int]:
         runs: int = info.batch_size
 
         def stack(tensor: Tensor, dim: int | None) -> Tensor:
@@ -109,7 +111,7 @@ class OfOne(torch.autograd.Function):
         return _stacked(plan, stack(x, in_dims[1]), [stack(t, d) for t, d in zip(tensors, dims, strict=True)]), 0
 
 
-def _stacked(plan: Plan, x: Tensor, tensors: list[Tensor]) -> Tensor:
+def _stacked(plan: NetworkPlan, x: Tensor, tensors: list[Tensor]) -> Tensor:
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *tensors))
     return cast(Tensor, OfStack.apply(plan, keep, x, *tensors))  # type: ignore[no-untyped-call]
 
@@ -118,7 +120,7 @@ class OfStack(torch.autograd.Function):
     """x [R, N, 3, H, W] and the units' tensors, each with the runs first → [R, N, C, h, w]."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, keep: bool, x: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, plan: NetworkPlan, keep: bool, x: Tensor, *tensors: Tensor) -> Tensor:
         units = [Unit(*tensors[i : i + 5]) for i in range(0, len(tensors), 5)]
         done: list[Done] | None = [] if keep else None
         out = forward(plan, x, units, done)
@@ -149,7 +151,7 @@ def _laid_out(gradient: Tensor, layout: tuple[int, ...]) -> Tensor:
     return turned.as_strided(turned.shape, layout) if same else turned
 
 
-def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -> Tensor:
+def forward(plan: NetworkPlan, x: Tensor, units: list[Unit], done: list[Done] | None) -> Tensor:
     """→ the last map [R, N, h, w, C] in float32; what the backward pass needs goes to `done`."""
     left = iter(units)
 
@@ -178,7 +180,7 @@ def forward(plan: Plan, x: Tensor, units: list[Unit], done: list[Done] | None) -
 
 
 def backward(
-    plan: Plan, d: Tensor, out: Tensor, done: list[Done], of_x: bool, of_weights: bool
+    plan: NetworkPlan, d: Tensor, out: Tensor, done: list[Done], of_x: bool, of_weights: bool
 ) -> tuple[Tensor | None, list[tuple[Tensor | None, Tensor, Tensor]]]:
     """The gradient d [R, N, C, h, w] of the last map → those asked for of x and of every unit's weight [R, O, k, k, I]; of γ
     and β always, which cost nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mnemon.paper import cells, device_time, documents, pages, searches
 from mnemon.paper.results import Results
 from mnemon.paper.targets.target import Block, FigureTarget, Target
 from mnemon.render import markup
+from mnemon.render.tables import Table
 
 # The files of this folder, in the order their TARGETS are planned and written. A new target is a file and its name here.
 FAMILIES = (
@@ -38,12 +40,8 @@ def _figures(results: Results, beside: Path) -> str:
     return documents.pictures(results.out / "figures", captions, beside)
 
 
-def _stream(name: str) -> Block:
-    return lambda results, _: markup.markdown(pages.one_stream(name, results))
-
-
-def _method(name: str) -> Block:
-    return lambda results, _: markup.markdown(pages.one_method(name, results))
+def _table(make: Callable[[str, Results], Table], name: str) -> Block:
+    return lambda results, _: markup.markdown(make(name, results))
 
 
 # The name a document asks with → what stands there.
@@ -52,6 +50,6 @@ BLOCKS: dict[str, Block] = {
     "figures": _figures,
     "device-time": lambda results, _: device_time.sentence(results),
     "searches": lambda results, _: searches.markdown(results.out),
-    **{name: _stream(name) for name in cells.SPLIT_STREAMS},
-    **{f"method-{name}": _method(name) for name in methods()},
+    **{name: _table(pages.one_stream, name) for name in cells.SPLIT_STREAMS},
+    **{f"method-{name}": _table(pages.one_method, name) for name in methods()},
 }

@@ -10,7 +10,7 @@ import numpy as np
 from mnemon.experiments.record import Record
 from mnemon.paper import cells
 from mnemon.paper.cells import Cell, Row
-from mnemon.paper.drawing import CROWD, FORGETFUL, Label, label_points, line, panels
+from mnemon.paper.drawing import CROWD, FORGETFUL, PointLabel, label_points, line, panels
 from mnemon.paper.plan import Scope, TargetPlan, plan_cells
 from mnemon.paper.results import Absent, Results
 from mnemon.paper.targets.target import FigureTarget
@@ -53,7 +53,7 @@ class Figure3(FigureTarget):
                 mean, strong = points.mean(0), row.method == "hybrid"
                 ax.plot(x, mean, **look, linewidth=2.2 if strong else 1.2, marker="o", markersize=2.2)
                 end = (float(x[-1]), float(mean[-1]))
-                labels.append(Label(row.short_name, *end, look["color"], strong, look["linestyle"]))
+                labels.append(PointLabel(row.short_name, *end, look["color"], strong, look["linestyle"]))
             ax.set_title(names.stream(stream))
             ax.set(xticks=x if len(x) <= 10 else x[4::5], xlabel="tasks learned", ylabel="accuracy, %")
             ax.set_ylim(_floor(lines), None)

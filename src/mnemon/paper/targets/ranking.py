@@ -9,7 +9,7 @@ from typing import Any
 from mnemon.paper import cells, documents, ranking, times
 from mnemon.paper.cells import Row
 from mnemon.paper.comparison import NOTHING, ours
-from mnemon.paper.drawing import COLOURS, CROWD, FORGETFUL, MUTED, Label, label_points, panels
+from mnemon.paper.drawing import COLOURS, CROWD, FORGETFUL, MUTED, PointLabel, label_points, panels
 from mnemon.paper.plan import Maker, Scope, TargetPlan, plan_cells
 from mnemon.paper.ranking import COST_STREAM, KINDS, STREAMS, Point, Ranks, cost, found, points
 from mnemon.paper.results import LEAST, Absent, Results
@@ -169,7 +169,9 @@ def _against_cost(ax: Any, there: Sequence[Point], costs: tuple[float, float]) -
     ax.set_xscale("log")
     right = costs[1] * (costs[1] / costs[0]) ** 0.12
     ax.set_xlim(costs[0] / (costs[1] / costs[0]) ** 0.06 / 1.02, right * 1.02)
-    labels = [Label(p.row.short_name, p.cost, p.accuracy.mean, COLOURS[0] if p.best else MUTED, p.best) for p in there]
+    labels = [
+        PointLabel(p.row.short_name, p.cost, p.accuracy.mean, COLOURS[0] if p.best else MUTED, p.best) for p in there
+    ]
     label_points(ax, labels)
     ax.xaxis.set_major_locator(FixedLocator([t for t in TICKS if costs[0] / 1.2 <= t <= costs[1] * 1.2]))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from mnemon import discovery
 from mnemon.errors import MnemonError
 from mnemon.streams.schedule import Schedule
 
@@ -13,14 +12,8 @@ from mnemon.streams.schedule import Schedule
 @cache
 def kinds() -> dict[str, type[Schedule]]:
     """All kinds by name, those with tasks first."""
-    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    found = {
-        thing.kind: thing
-        for module in modules
-        for thing in vars(module).values()
-        if isinstance(thing, type) and issubclass(thing, Schedule) and thing is not Schedule
-    }
-    return dict(sorted(found.items(), key=lambda item: (not item[1].has_tasks, item[0])))
+    found = discovery.classes(__name__, Schedule, key="kind")
+    return dict(sorted(found.items(), key=lambda item: not item[1].has_tasks))
 
 
 def is_task_free(kind: object) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mnemon import rng
 from mnemon.data import Rules
-from mnemon.errors import MnemonError, unknown
+from mnemon.errors import MnemonError, check_known
 from mnemon.streams.schedule import Schedule
 from mnemon.streams.stream import Stream, check_labels
 
@@ -24,8 +24,7 @@ def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -
     classes = np.unique(y)
     if operator.index(tasks) < 1 or tasks > len(classes):
         raise MnemonError(f"{len(classes)} classes cannot be split into {tasks} tasks.")
-    if order not in ("natural", "random"):
-        raise unknown("class order", order, ("natural", "random"))
+    check_known("class order", order, ("natural", "random"))
     if order == "random":
         classes = classes[rng.permutation(seed, "class order", 0, len(classes))]
     groups = np.array_split(classes, tasks)

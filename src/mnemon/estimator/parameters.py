@@ -1,0 +1,58 @@
+"""From the parameters of an OnlineClassifier to a method, its loss and its classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from mnemon.errors import MnemonError
+from mnemon.learning.build import Choice, choose
+from mnemon.learning.classifiers import classifier as classifier_named
+from mnemon.learning.method import Method
+from mnemon.learning.methods import given as method_given
+from mnemon.learning.objectives import OBJECTIVES
+
+FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def choice(of: Mapping[str, Any]) -> Choice:
+    """The method filled in; options it has no use for are left out where they stand at their defaults."""
+    for name in ("loss", "classifier"):
+        if not isinstance(of[name], str | None):
+            raise MnemonError(f"{name} must be a name or None, not {of[name]!r}.")
+    kind, loss, classifier = method_given(of["method"]), of["loss"], of["classifier"]
+    sizes = {name: of[name] for name in ("memory_size", "replay_size")}
+    if not kind.replays and not all(type(size) is int or isinstance(size, np.integer) for size in sizes.values()):
+        raise MnemonError("memory_size and replay_size must be of type int, though this method keeps no memory.")
+    given = {name: of[name] for name in ("batch_size", "lr", "gamma") if of[name] is not None}
+    given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
+    if same(of["backbone"], "identity") and loss is None and not kind.needs_sample_loss:
+        classifier = classifier or kind.default_classifier
+        if classifier_named(classifier).needs == "memory":
+            # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
+            loss = "ms"
+    try:
+        found = choose(kind, loss, None if classifier is None else [classifier], defaults(kind, loss) | given)
+    except OverflowError as error:  # a whole number no float can hold
+        raise MnemonError(f"lr or gamma is out of range: {error}.") from None
+    if found.method.lr > FLOAT32:
+        raise MnemonError(f"lr must be at most {FLOAT32:.1e}, not {found.method.lr}.")
+    return found
+
+
+def defaults(method: type[Method], loss: str | None) -> dict[str, Any]:
+    """Learning rate, and γ where the loss has one, for a dataset that was not tuned for: chosen on validation parts,
+    docs/own-data.md has the figures."""
+    objective = OBJECTIVES.get(loss or method.default_objective)
+    found: dict[str, Any] = {"lr": 0.05}
+    if objective is not None and hasattr(objective, "gamma"):
+        found["gamma"] = 1.0
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal; modules and functions only if they are one."""
+    return a is b or (type(a) is type(b) and isinstance(a, str | int | float | torch.device) and a == b)
