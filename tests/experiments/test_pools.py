@@ -1,5 +1,6 @@
 """Pools: places where jobs run. A new one is a file, or an object, and needs no change elsewhere."""
 
+import logging
 import os
 import signal
 import threading
@@ -14,7 +15,6 @@ from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.events import Finished, Message, RunDiverged, Started, from_json, to_json
 from mnemon.experiments.job import Assignment, resolve, resolve_all
 from mnemon.experiments.pools.pool import Pool
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.scheduler import Scheduler
 from mnemon.experiments.spec import Spec
@@ -151,7 +151,7 @@ def test_events_and_assignments_cross_processes(tmp_path):
         Finished(1, [record]),
         RunDiverged(1, "er on split-digits", "seed 0: the loss is not finite"),
         events.Waiting(2),
-        Message('a line\n"quoted"'),
+        Message("mnemon.checkpoint", logging.WARNING, 'a line\n"quoted"'),
     ]
     assert [from_json(to_json(event)) for event in sent] == sent
     assert all("\n" not in to_json(event) for event in sent)
@@ -197,9 +197,8 @@ def test_a_lock_file_that_is_removed_locks_nothing(tmp_path):
     second.release()
 
 
-def test_all_checkpoints_damaged(tmp_path, monkeypatch):
+def test_all_checkpoints_damaged(tmp_path, monkeypatch, caplog):
     """The run starts again, and the last message does not speak of a checkpoint before."""
-    lines = []
     original = ActiveRun.advance
 
     def advance(self, stop):
@@ -214,9 +213,7 @@ def test_all_checkpoints_damaged(tmp_path, monkeypatch):
     (folder,) = (path for path in (tmp_path / "checkpoints").iterdir() if path.is_dir())
     for path in folder.glob("*.safetensors"):
         path.write_bytes(b"")
-    progress = Progress(quiet=True)
-    monkeypatch.setattr(progress, "say", lines.append)
-    (found,) = run_all(specs(1), tmp_path, progress=progress)
+    (found,) = run_all(specs(1), tmp_path)
     assert result(found) == result(run_all(specs(1), tmp_path / "undisturbed")[0])
-    told = [line.rpartition(";")[2] for line in lines if "is damaged" in line]
+    told = [line.rpartition(";")[2] for line in caplog.messages if "is damaged" in line]
     assert told == [" falling back to the one before it.", " there is no other, starting from the beginning."]

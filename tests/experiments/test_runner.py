@@ -22,7 +22,6 @@ from mnemon.experiments import active, protocol, runner, store
 from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.executor import AsyncExecutor, Executor
 from mnemon.experiments.job import resolve
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
@@ -228,7 +227,7 @@ def test_killed_between_the_last_checkpoint_and_the_record(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "missing"])
-def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(tmp_path, damage):
+def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(tmp_path, damage, caplog):
     """A real run is killed, its newest checkpoint damaged; the record is the undisturbed one all the same."""
     command = [*COMMAND, "--method", "hybrid", "--out", str(tmp_path)]
     with started([*command, "--seeds", "300", "--checkpoint-every", "0"], stderr=subprocess.DEVNULL) as process:
@@ -244,9 +243,8 @@ def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(t
         newest.write_bytes(content[:-100] + bytes([content[-100] ^ 4]) + content[-99:])
     else:
         newest.unlink()
-    lines = []
-    assert checkpoint.load(folder, lines.append) is not None
-    assert len(lines) == 1
+    assert checkpoint.load(folder) is not None
+    assert len(caplog.messages) == 1
     done = subprocess.run([*command, "--seeds", names.seeds([seed])], capture_output=True, text=True, check=True)
     assert "is damaged" in done.stderr
     assert "going on at step" in done.stderr
@@ -439,9 +437,9 @@ def test_in_a_stack_a_diverged_run_ends_alone(tmp_path, stacked, monkeypatch):
     assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2]
 
 
-def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
+def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch, caplog):
     """Four do not fit at once, two do, with one line that says so."""
-    original, lines = GraphExecutor.__init__, []
+    original = GraphExecutor.__init__
 
     def init(self, learners, *more):
         if len(learners) > 2:
@@ -449,12 +447,9 @@ def test_a_stack_that_does_not_fit_becomes_two(tmp_path, stacked, monkeypatch):
         original(self, learners, *more)
 
     monkeypatch.setattr(GraphExecutor, "__init__", init)
-    monkeypatch.setattr(Progress, "say", lambda self, line: lines.append(line))
     found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, pool="this-process")
     assert len(found) == 4
-    assert [line for line in lines if "seed" not in line] == [
-        "the device's memory is full: going on with 2 runs at once"
-    ]
+    assert caplog.messages == ["the device's memory is full: going on with 2 runs at once"]
 
 
 def test_a_full_device_while_the_next_kind_is_made_ready(tmp_path, stacked, monkeypatch):
@@ -572,9 +567,9 @@ def test_side_by_side_a_diverged_run_ends_alone(tmp_path):
     assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2]
 
 
-def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):
+def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch, caplog):
     """Two runs fit; the third has to wait, with one line that says so."""
-    original, under_way, lines = Executor.launch, set(), []
+    original, under_way = Executor.launch, set()
 
     def launch(self):
         under_way.add(self.run.seed)
@@ -590,11 +585,9 @@ def test_a_full_device_takes_fewer_runs_at_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Executor, "launch", launch)
     monkeypatch.setattr(Run, "evaluate", evaluate)
-    progress = Progress(quiet=True)
-    monkeypatch.setattr(progress, "say", lines.append)
-    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, pool="this-process", progress=progress)
+    found = runner.run_all([spec(s, "er") for s in range(4)], tmp_path, jobs=4, pool="this-process")
     assert [r["seed"] for r in found] == [0, 1, 2, 3]
-    assert "the device's memory is full: going on with 2 runs at once" in lines
+    assert "the device's memory is full: going on with 2 runs at once" in caplog.messages
 
 
 def test_a_run_that_does_not_fit_at_all(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from mnemon import MnemonError, cli
 from mnemon.experiments import tuning
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.index import RecordIndex
+from mnemon.experiments.progress import RunProgress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
@@ -96,7 +97,7 @@ def test_a_killed_search_goes_on(tmp_path, monkeypatch, after):
 
     whole = tune(tmp_path / "a", best=2)
     with monkeypatch.context() as patch:
-        patch.setattr(tuning._Shown, "finished", kill)
+        patch.setattr(RunProgress, "_end", kill)
         with pytest.raises(Killed):
             tune(tmp_path / "b", best=2)
     assert (tmp_path / "b" / "tuning").exists() == (after > 4)

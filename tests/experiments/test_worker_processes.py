@@ -1,6 +1,8 @@
 """Worker processes share the runs of a command: the same records, none left running, nothing lost."""
 
+import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -12,10 +14,10 @@ import torch
 from mnemon import MnemonError
 from mnemon.experiments import runner
 from mnemon.experiments.active import ActiveRun
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.render import names
+from mnemon.runtime.progress import Bar, Progress
 from processes import PATIENCE, alive, children, midway, resume, stand, started, under_way, wait_for
 
 COMMAND = [sys.executable, "-m", "mnemon", "run", "--stream", "split-digits", "--device", "cpu", "--jobs", "2"]
@@ -29,23 +31,36 @@ def result(record):
     return {k: v for k, v in record.items() if k not in ("seconds", "finished", "at_once")}
 
 
-class Heard(Progress):
-    def __init__(self):
-        super().__init__(quiet=True)
-        self.lines = []
+class Shown(Progress):
+    """Bars as they would be shown."""
 
-    def say(self, line):
-        self.lines.append(line)
+    def __init__(self):
+        super().__init__()
+        self.state = {}
+
+    def bars(self):
+        return contextlib.nullcontext(self.add)
+
+    def add(self, text, total=None, **more):
+        state = self.state[text] = {"total": total, "completed": 0}
+        return Bar(lambda n: state.update(completed=state["completed"] + n), lambda **changes: state.update(changes))
 
 
 @pytest.fixture
-def patient(monkeypatch):
+def heard(caplog):
+    """The messages."""
+    caplog.set_level(logging.INFO, "mnemon")
+    return caplog
+
+
+@pytest.fixture
+def patient(monkeypatch, heard):
     """The first run is ours, and waits until the worker has made so many others."""
 
-    def until(heard, count):
+    def until(count):
         def advance(self, *more, original=ActiveRun.advance):
             if self.job.number == 0:
-                wait_for(lambda: len(heard.lines) >= count)
+                wait_for(lambda: len(heard.messages) >= count)
             return original(self, *more)
 
         monkeypatch.setattr(ActiveRun, "advance", advance)
@@ -53,18 +68,20 @@ def patient(monkeypatch):
     return until
 
 
-def test_two_processes_make_the_runs_one_would_make(tmp_path, patient):
+def test_two_processes_make_the_runs_one_would_make(tmp_path, patient, heard):
     before = children(os.getpid())
     alone = runner.run_all(specs(8), tmp_path / "alone", jobs=1)
-    heard = Heard()
-    patient(heard, 3)
-    together = runner.run_all(specs(8), tmp_path / "together", jobs=2, progress=heard)
+    heard.clear()
+    patient(3)
+    shown = Shown()
+    together = runner.run_all(specs(8), tmp_path / "together", jobs=2, progress=shown)
     assert [result(r) for r in together] == [result(r) for r in alone]
     assert {r["at_once"] for r in together} == {2}
-    assert sorted(line.split(":")[0] for line in heard.lines) == sorted(
+    assert sorted(line.split(":")[0] for line in heard.messages) == sorted(
         f"hybrid + ncm on split-digits, seed {s}" for s in range(8)
     )
-    assert heard.made == sum(heard.lengths.values())  # the bar over steps is full
+    assert shown.state["runs"] == {"total": 8, "completed": 8}
+    assert shown.state["steps"]["completed"] == shown.state["steps"]["total"] > 0
     assert children(os.getpid()) == before
     assert torch.get_num_threads() == 1
 
@@ -90,19 +107,18 @@ def test_a_run_that_goes_on_has_the_threads_it_began_with(tmp_path, monkeypatch)
         torch.set_num_threads(1)
 
 
-def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, patient):
+def test_a_run_that_diverges_in_a_worker_ends_alone(tmp_path, patient, heard):
     asked = [Spec("er", "split-digits", s, options={"lr": 1e30} if s % 2 else {}) for s in range(6)]
-    heard = Heard()
-    patient(heard, 5)
+    patient(5)
     with pytest.raises(MnemonError, match=r"3 of 6 runs diverged and have no record .* the first with seed 1"):
-        runner.run_all(asked, tmp_path, jobs=2, progress=heard)
+        runner.run_all(asked, tmp_path, jobs=2)
     assert sorted(r["seed"] for r in ResultFolder(tmp_path).read()) == [0, 2, 4]
-    assert len(heard.lines) == 6
+    assert len(heard.messages) == 6
 
 
-def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
+def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch, heard):
     """Its runs are made by the others, from their checkpoints."""
-    heard, before, lost = Heard(), children(os.getpid()), []
+    before, lost = children(os.getpid()), []
 
     def advance(self, *more, original=ActiveRun.advance):
         if not lost:  # we have a run, and wait with it until the worker has one too
@@ -110,32 +126,31 @@ def test_a_worker_that_dies_is_left_behind(tmp_path, monkeypatch):
             assert stand(worker, lambda: midway(tmp_path)), "the worker made all the runs"
             lost.extend(midway(tmp_path))
             os.kill(worker, signal.SIGKILL)
-            wait_for(lambda: any(line.startswith("a worker process ended early (") for line in heard.lines))
+            wait_for(lambda: any(line.startswith("a worker process ended early (") for line in heard.messages))
             self.clock.every = 30  # checkpoints at every step are slow, and no longer needed
         return original(self, *more)
 
     monkeypatch.setattr(ActiveRun, "advance", advance)
-    found = runner.run_all(specs(30), tmp_path, jobs=2, checkpoint_every=0, progress=heard)
+    found = runner.run_all(specs(30), tmp_path, jobs=2, checkpoint_every=0)
     assert [r["seed"] for r in found] == list(range(30))
-    (going_on,) = [line for line in heard.lines if "going on at step" in line]
+    (going_on,) = [line for line in heard.messages if "going on at step" in line]
     (seed,) = lost
     assert going_on.startswith(f"hybrid on split-digits, seed {seed}: going on at step ")
     (expected,) = runner.run_all([Spec("hybrid", "split-digits", seed)], tmp_path / "undisturbed")
     assert result(found[seed]) == result(expected)
 
 
-def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch, patient):
+def test_a_worker_that_cannot_start_is_named(tmp_path, monkeypatch, patient, heard):
     broken = tmp_path / "broken" / "mnemon" / "experiments" / "pools"
     broken.mkdir(parents=True)
     for folder in (broken, broken.parent, broken.parent.parent):
         (folder / "__init__.py").touch()
     (broken / "worker.py").write_text("raise SystemExit('no such thing')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
-    heard = Heard()
-    patient(heard, 1)
-    found = runner.run_all(specs(3), tmp_path / "out", jobs=2, progress=heard)
+    patient(1)
+    found = runner.run_all(specs(3), tmp_path / "out", jobs=2)
     assert len(found) == 3
-    assert heard.lines[0] == "a worker process ended early (no such thing); the others go on without it"
+    assert heard.messages[0] == "a worker process ended early (no such thing); the others go on without it"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

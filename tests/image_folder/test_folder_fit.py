@@ -1,5 +1,6 @@
 """`mnemon fit`: a folder of images is learned once, file by file, whatever happens on the way."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from folder_images import make, pixels
 from mnemon import MnemonError, OnlineClassifier, checkpoint, files
 from mnemon.image_folder import folder as folders
 from mnemon.image_folder.fit import fit
-from mnemon.image_folder.progress import Progress
+from mnemon.runtime.progress import Bar, Progress
 from mnemon.runtime.signals import Stopped
 from processes import PATIENCE, resume, stand, started, wait_for
 
@@ -28,17 +29,17 @@ SMALL = {"size": 12}  # pixels: below 25 the network is an MLP, which is learned
 
 
 class Watcher(Progress):
-    """Notes what is said, and does something at the start of a file."""
+    """Does something at the start of a file."""
 
-    def __init__(self, act=lambda number: None):
+    def __init__(self, act):
         super().__init__(quiet=True)
-        self.said, self.number, self.act = [], 0, act
+        self.number, self.act = 0, act
 
-    def say(self, line):
-        self.said.append(line)
+    def bars(self):
+        return contextlib.nullcontext(lambda text, total: Bar(self.advance, lambda **changes: None))
 
-    def advance(self):
-        self.number += 1
+    def advance(self, amount):
+        self.number += amount
         self.act(self.number)
 
 
@@ -79,26 +80,24 @@ def test_a_file_is_known_by_its_class_name_and_content(tmp_path):
     assert fit(tmp_path / "moved", out).learned == 1
 
 
-def test_files_in_sub_folders_are_learned_and_known_by_their_whole_name(tmp_path):
+def test_files_in_sub_folders_are_learned_and_known_by_their_whole_name(tmp_path, caplog):
     photos, out = make(tmp_path / "a", each=10), tmp_path / "model"
     fit(photos, out, **SMALL)
     for year in ("2021", "2022"):  # the same name and the same bytes: other files all the same
         (photos / "red" / year).mkdir()
         (photos / "red" / year / "0000.png").write_bytes((photos / "red" / "0000.png").read_bytes())
     (photos / "red" / "2022" / "notes.txt").write_text("no image")
-    show = Watcher()
-    done = fit(photos, out, progress=show)
+    done = fit(photos, out)
     assert (done.learned, done.known) == (2, 30)
-    assert show.said[0].startswith(f"left out of {photos}: 1 file not png, jpg, ")
+    assert caplog.messages[0].startswith(f"left out of {photos}: 1 file not png, jpg, ")
     assert fit(photos, out).learned == 0
 
 
-def test_folders_of_folders_are_said_to_be_taken_for_classes(tmp_path):
+def test_folders_of_folders_are_said_to_be_taken_for_classes(tmp_path, caplog):
     make(tmp_path / "all" / "photos", each=5)
-    show = Watcher()
-    assert fit(tmp_path / "all", tmp_path / "model", progress=show, **SMALL).labels == ["photos"]
+    assert fit(tmp_path / "all", tmp_path / "model", **SMALL).labels == ["photos"]
     first = tmp_path / "all" / "photos" / "blue" / "0000.png"
-    assert show.said[0] == f"no image lies in a class folder itself: {first} is taken for class 'photos'."
+    assert caplog.messages[0] == f"no image lies in a class folder itself: {first} is taken for class 'photos'."
 
 
 def test_what_was_learned_before_sub_folders_were_read_is_known(tmp_path):
@@ -142,18 +141,17 @@ def test_orders(tmp_path):
     assert folders.in_order(fewer, "shuffled", 0) == [file for file in shuffled if file in fewer]
 
 
-def test_files_that_cannot_be_read_are_named_and_left_out(tmp_path):
+def test_files_that_cannot_be_read_are_named_and_left_out(tmp_path, caplog):
     make(tmp_path / "a", each=5)
     (tmp_path / "a" / "red" / "0001.png").write_bytes(b"no image")
     (tmp_path / "a" / "red" / "0002.png").unlink()
     (tmp_path / "a" / "red" / "0002.png").symlink_to(tmp_path / "nowhere.png")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "a" / "red" / "pipe.png").symlink_to(tmp_path / "pipe")
-    show = Watcher()
-    done = fit(tmp_path / "a", tmp_path / "model", progress=show, **SMALL)
+    done = fit(tmp_path / "a", tmp_path / "model", **SMALL)
     assert (done.learned, done.skipped) == (13, 3)
     for name in ("0001.png", "0002.png", "pipe.png"):
-        assert sum(name in line and line.startswith("skipped: ") for line in show.said) == 1
+        assert sum(name in line and line.startswith("skipped: ") for line in caplog.messages) == 1
     make(tmp_path / "a", ["red"], each=3)  # mended, they are learned like new ones
     assert fit(tmp_path / "a", tmp_path / "model").learned == 2
 

@@ -10,7 +10,6 @@ import torch
 
 from cell_records import HYBRID, committed, fifteen, made, put, results, row, runs, timed
 from mnemon import cli
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import choose
 from mnemon.learning.memory import Memory
@@ -159,7 +158,7 @@ def test_a_method_is_timed_once_for_two_targets(tmp_path, monkeypatch):
     monkeypatch.setattr(times, "measure", measure)
     monkeypatch.setattr(plan, "can_run", lambda stream: False)
     work = reproduce.Reproduction(["fig4", "ranking"], tmp_path, methods=["er"])
-    work.make("cpu", progress=Progress(quiet=True), say=str)
+    work.make("cpu")
     assert asked == [("er", stream) for stream in times.SHAPES]
     assert not [planned for planned in work.plans("cpu") if planned.measurements]
 

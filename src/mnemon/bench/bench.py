@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mnemon.errors import MnemonError, check_known
 from mnemon.learning.methods import methods as known_methods
 from mnemon.runtime.device import Engine
 
+logger = logging.getLogger(__name__)
 STEPS = {("mlp", "cpu"): 50, ("resnet18", "cpu"): 4, ("mlp", "cuda"): 200, ("resnet18", "cuda"): 100}  # in a round
 IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 2_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}
 
@@ -28,7 +29,6 @@ def bench(
     runs: list[int],
     rounds: int,
     steps: int | None = None,
-    say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Measure, write OUT/bench.json, OUT/bench.png and OUT/bench.svg, and return the record."""
     engine.check()
@@ -47,7 +47,7 @@ def bench(
     with engine.in_use():
         for net in nets:
             for method in methods:
-                say(f"{net}, {method}: training …")
+                logger.info(f"{net}, {method}: training …")
                 found = training.measure(
                     net,
                     method,
@@ -58,12 +58,12 @@ def bench(
                     full=kind == "cuda" or net == "mlp",
                 )
                 steps_learned.append(found)
-            say(f"{net}: methods beside ER …")
+            logger.info(f"{net}: methods beside ER …")
             count, full = steps or STEPS[net, kind], kind == "cuda" or net == "mlp"
             beside_er.append(training.costs(net, methods, engine, rounds=rounds, steps=count, full=full))
-            say(f"{net}: inference …")
+            logger.info(f"{net}: inference …")
             passes.append(inference.measure(net, engine, rounds=rounds, images=IMAGES[net, kind]))
-        say("start-up …")
+        logger.info("start-up …")
         started = startup.measure(rounds)
     record = {
         "benchmark": "bench",

@@ -33,8 +33,6 @@ def bench(
     The images are random, in the shapes of the paper's streams: nothing has to be there. Times on a busy machine mean
     little on their own; the ratios, taken round by round, do.
     """
-    from rich.console import Console
-
     from mnemon.bench import bench as measure  # the module
     from mnemon.learning.methods import methods as known
     from mnemon.runtime.device import Engine, choose_device
@@ -45,7 +43,6 @@ def bench(
         raise MnemonError(f"runs are numbers with commas (1,15,60), not {runs!r}.") from None
     where = choose_device(device)
     chosen = methods.split(",") if methods else ["er", "hybrid"] if where.type == "cpu" else list(known())
-    console = Console(stderr=True, quiet=quiet, highlight=False)
     record = measure.bench(
         out,
         Engine(where, precision),
@@ -54,7 +51,6 @@ def bench(
         runs=many,
         rounds=rounds,
         steps=steps,
-        say=lambda line: console.print(line, markup=False),
     )
     about = record["machine"]
     name = about["cpu"] if where.type == "cpu" else record["device"]

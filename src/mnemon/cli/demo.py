@@ -21,9 +21,9 @@ def demo(
     Runs fine-tune, ER (softmax and NCM) and the paper's hybrid on Split Digits, and writes a report.
     """
     from mnemon import report
-    from mnemon.experiments.progress import Progress
     from mnemon.experiments.runner import run_all
     from mnemon.experiments.spec import Spec
+    from mnemon.runtime.progress import Progress
 
     rows = (("fine-tune", ()), ("er", ("softmax", "ncm")), ("hybrid", ("ncm",)))
     specs = [

@@ -11,6 +11,7 @@ from mnemon.cli.command import commands
 from mnemon.cli.output import table_width
 from mnemon.cli.parsing import call
 from mnemon.errors import MnemonError, check_known
+from mnemon.runtime import messages
 from mnemon.runtime.signals import Stopped
 
 
@@ -49,7 +50,8 @@ def _dispatch(given: list[str]) -> None:
     name = " ".join(given[:words])
     check_known("command", name, known)
     try:
-        call(known[name], given[words:])
+        with messages.printed(quiet="--quiet" in given):
+            call(known[name], given[words:])
     except Stopped as stopped:
         again = shlex.join(["mnemon", *given])
         print(f"stopped by {stopped}; everything is saved, and the same command goes on: {again}", file=sys.stderr)

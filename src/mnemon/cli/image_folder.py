@@ -62,7 +62,7 @@ def fit(
     """
     from mnemon.image_folder.fit import fit as learn
     from mnemon.image_folder.journal import LATELY
-    from mnemon.image_folder.progress import Progress
+    from mnemon.runtime.progress import Progress
 
     done = learn(
         folder,
@@ -149,20 +149,15 @@ def evaluate(
     """
     import json as format_json
 
-    from mnemon.data.progress import Report
     from mnemon.image_folder import page
     from mnemon.image_folder.evaluate import evaluate as judge
     from mnemon.image_folder.images import ImageModel
     from mnemon.image_folder.places import check_no_model, check_outside
+    from mnemon.runtime.progress import Progress
 
     check_no_model(out)
     check_outside(out, folder)
-    found = judge(
-        ImageModel.load(model, device),
-        folder,
-        report=Report(quiet=quiet),
-        say=lambda line: print(line, file=sys.stderr),
-    )
+    found = judge(ImageModel.load(model, device), folder, progress=Progress(quiet=quiet))
     html, picture = page.write(found, out, model=model.name, data=folder.name)
     if json:
         print(format_json.dumps(found.as_json() | {"page": str(html), "picture": str(picture)}))

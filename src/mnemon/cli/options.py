@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 Device = Annotated[str, arg(help="cpu, cuda or auto", metavar="NAME")]
+# Also read by the entry point: messages are not printed either.
 Quiet = Annotated[bool, arg(help="no progress on stderr", help_behavior_hint="")]
 Method = Annotated[str, arg(metavar="NAME", help="the method; `mnemon list methods` has them all")]
 

@@ -48,8 +48,8 @@ def reproduce(
       mnemon reproduce table1 --methods hybrid,er --streams split-mnist
       mnemon reproduce all --dry-run
     """
-    from mnemon.experiments.progress import Progress
     from mnemon.paper import reproduce as paper
+    from mnemon.runtime.progress import Progress
 
     if dry_run and records_only:
         raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
@@ -64,8 +64,7 @@ def reproduce(
         if dry_run:
             shell_commands(paper.commands(plans, out))
             return
-        progress = Progress(quiet=quiet)
-        work.make(device, steps=steps, progress=progress, say=progress.say)
+        work.make(device, steps=steps, progress=Progress(quiet=quiet))
     for line in [*work.write(), *paper.fill(fill, out)]:
         print(line)
 

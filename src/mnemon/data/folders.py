@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mnemon.data.canonical import Content, Labels, canonical, stratified_split
 from mnemon.data.images import KINDS, is_image, read_images
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
 from mnemon.files import is_clutter
+from mnemon.runtime.progress import Progress
 
+logger = logging.getLogger(__name__)
 Classes = Mapping[str, Sequence[Path]]  # class name -> its files, both sorted by name
 PARTS = ("train", "test", "val", "valid", "validation")  # folders of class folders, rather than classes
 
 
-def read_folder(path: Path, size: int | None, report: Report) -> Content:
+def read_folder(path: Path, size: int | None, progress: Progress) -> Content:
     """A dataset of class folders, canonical.
 
     With train/<class> and test/<class> that cut is kept; else a fifth of each class becomes the test part.
     """
     train, test = path / "train", path / "test"
     if not (_subfolders(train) and _subfolders(test)):
-        classes = class_files(path, at_least=2, say=report.say)
-        x = read_images(files_of(classes), size, report, text=f"decode {path.name}")
+        classes = class_files(path, at_least=2)
+        x = read_images(files_of(classes), size, progress, text=f"decode {path.name}")
         return stratified_split(x, labels_of(classes), tuple(classes))
 
-    learn, judge = class_files(train, say=report.say), class_files(test, say=report.say)
+    learn, judge = class_files(train), class_files(test)
     if odd := sorted(learn.keys() ^ judge.keys()):
         here, there = (train, test) if odd[0] in learn else (test, train)
         raise MnemonError(f"class {odd[0]!r} is in {here} but not in {there}; both need the same class folders.")
     files = [*files_of(learn), *files_of(judge)]
-    x = read_images(files, size, report, text=f"decode {path.name}")  # together, so that all have one size
+    x = read_images(files, size, progress, text=f"decode {path.name}")  # together, so that all have one size
     y_train, y_test = labels_of(learn), labels_of(judge)
     cut = len(y_train)
     return canonical(Content(x[:cut], y_train, x[cut:], y_test, tuple(learn)))
 
 
-def class_files(
-    path: Path, *, at_least: int = 1, classes_at_least: int = 2, say: Callable[[str], None] = lambda line: None
-) -> Classes:
-    """The image files of each class folder and its sub-folders, in file order; `say` gets a line about what is left out."""
+def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2) -> Classes:
+    """The image files of each class folder and its sub-folders, in file order; a warning names what is left out."""
     folders = _subfolders(path)
     if len(folders) < classes_at_least:
         raise MnemonError(
@@ -65,10 +65,10 @@ def class_files(
     others = [file for files in found.values() for file in files if not is_image(file)]
     why = ((outside, "outside any class folder"), (others, f"not {KINDS}"))
     if said := [f"{_count(files)} {reason} (as {files[0]})" for files, reason in why if files]:
-        say(f"left out of {path}: {', '.join(said)}.")
+        logger.warning(f"left out of {path}: {', '.join(said)}.")
     if all(file.parent.parent != path for file in files_of(classes)):
         name, files = next(iter(classes.items()))
-        say(f"no image lies in a class folder itself: {files[0]} is taken for class {name!r}.")
+        logger.warning(f"no image lies in a class folder itself: {files[0]} is taken for class {name!r}.")
     return classes
 
 

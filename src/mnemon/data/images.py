@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemon.data.canonical import Pixels
-from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError
+from mnemon.runtime.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -78,7 +78,9 @@ def check_size(size: int | None) -> None:
         raise MnemonError(f"size must be between 1 and {MAX_SIZE} pixels, not {size}.")
 
 
-def read_images(files: Sequence[Path], size: int | None, report: Report = SILENT, *, text: str = "decode") -> Pixels:
+def read_images(
+    files: Sequence[Path], size: int | None, progress: Progress = SILENT, *, text: str = "decode"
+) -> Pixels:
     """Images as [n, 3, height, width], all of the first one's size or of `size`."""
     check_size(size)
     first = read_image(files[0], size)
@@ -87,7 +89,7 @@ def read_images(files: Sequence[Path], size: int | None, report: Report = SILENT
             f"{len(files)} images of {_extent(first)} pixels do not fit in memory; give a smaller --size, say 84."
         )
     x = np.empty((len(files), *first.shape), dtype=np.uint8)
-    with report.stage(text, len(files)) as advance:
+    with progress.stage(text, len(files)) as bar:
         for row, file in enumerate(files):
             image = read_image(file, size)
             if image.shape != first.shape:
@@ -96,7 +98,7 @@ def read_images(files: Sequence[Path], size: int | None, report: Report = SILENT
                     "give --size (say 32) to bring all images to one size."
                 )
             x[row] = image
-            advance(1)
+            bar.advance(1)
     return x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ from mnemon.data.datasets import definitions, repair_hint
 from mnemon.data.definition import Definition
 from mnemon.data.fetch import first_that_answers
 from mnemon.data.images import check_size, read_image, read_images
-from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError, unknown
+from mnemon.runtime.progress import Progress
 
 if TYPE_CHECKING:
     import torch  # heavy: loaded with the first dataset, not with the names and rules of all of them
 
+logger = logging.getLogger(__name__)
 RGB = 127.5  # mean and deviation of imported images: pixels 0..255 to [-1, 1]
 
 
@@ -71,14 +73,14 @@ def get(name: str, *, quiet: bool = False) -> Path:
     if known is None or known.sources is None:
         hint = f" (from {known.by_hand})" if known else ""
         raise MnemonError(f"{name} cannot be downloaded; run `mnemon data import {name} PATH` on a local copy{hint}.")
-    report = Report(quiet=quiet)
-    content, source = first_that_answers(name, known.by_hand, known.sources(report))
-    return _store(known, content, source, report)
+    progress = Progress(quiet=quiet)
+    content, source = first_that_answers(name, known.by_hand, known.sources(progress))
+    return _store(known, content, source, progress)
 
 
 def import_(name: str, path: str | os.PathLike[str], *, size: int | None = None, quiet: bool = False) -> Path:
     """Store a dataset from a local copy: of a defined one, or any folder of class folders under a new name."""
-    source, known, report = Path(path), definitions().get(name), Report(quiet=quiet)
+    source, known, progress = Path(path), definitions().get(name), Progress(quiet=quiet)
     if known and not known.read:
         raise MnemonError(f"{name} is built in; there is nothing to import.")
     if not store.NAME.fullmatch(name):
@@ -89,8 +91,8 @@ def import_(name: str, path: str | os.PathLike[str], *, size: int | None = None,
         raise MnemonError(f"{source} does not exist.")
     try:
         if known and known.read:
-            return _store(known, known.read(source, report), str(source), report)
-        content = folders.read_folder(source, size, report)
+            return _store(known, known.read(source, progress), str(source), progress)
+        content = folders.read_folder(source, size, progress)
         return store.write(name, content, _card(content, str(source)))
     except OSError as error:
         raise MnemonError(f"cannot read {error.filename or source}: {error.strerror or error}.") from error
@@ -116,7 +118,7 @@ def folder(path: str | os.PathLike[str], *, size: int | None) -> Images:
         raise MnemonError(f"{root} is not a folder.")
     classes = folders.class_files(root, classes_at_least=1)  # one is enough to be tested on
     files = folders.files_of(classes)
-    x = torch.from_numpy(read_images(files, size, SILENT))
+    x = torch.from_numpy(read_images(files, size))
     return Images(x, torch.from_numpy(folders.labels_of(classes)), tuple(classes), tuple(files))
 
 
@@ -156,13 +158,13 @@ def _card(content: Content, source: str, known: Definition | None = None) -> sto
     return card
 
 
-def _store(known: Definition, content: Content, source: str, report: Report) -> Path:
-    with report.stage(f"order and verify {known.name}"):
+def _store(known: Definition, content: Content, source: str, progress: Progress) -> Path:
+    with progress.stage(f"order and verify {known.name}"):
         content = canonical(content)
         card = _card(content, source, known)
     path = store.write(known.name, content, card)
     if known.checksum not in (None, card.checksum):
-        report.say(
+        logger.warning(
             f"{source} is not the reference copy of {known.title} (its content SHA-256 is {card.checksum}, the reference's "
             f"{known.checksum}): it is stored and can be used, but its images differ, and so will results."
         )

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
-from mnemon.experiments.events import Emit, Evaluated, Message, Started, Stepped
+from mnemon.experiments.events import Emit, Evaluated, Started, Stepped
 from mnemon.experiments.executor import executor_for, threads
 from mnemon.experiments.job import Job
 from mnemon.experiments.record import Record
@@ -95,7 +95,7 @@ class ActiveRun:
             raise MnemonError(f"another {scenario.data['name']} was stored while its runs were under way; start again.")
         bf16 = engine.precision == "bf16"
         self.run = Run(job.choice, scenario, seed=job.spec.seed, device=engine.device, bf16=bf16)
-        if saved := checkpoint.load(claim.folder, lambda line: emit(Message(line))):
+        if saved := checkpoint.load(claim.folder):
             self.run.restore(saved.tensors, saved.values)
         self.executor = executor_for(self.run)
         name = f"{job.title}, seed {job.spec.seed}"

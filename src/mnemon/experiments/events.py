@@ -55,8 +55,10 @@ class Waiting(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A line for the user."""
+    """A message that another process logged."""
 
+    logger: str
+    level: int
     text: str
 
 

@@ -11,7 +11,7 @@ import operator
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from mnemon.experiments.executor import executor_for, threads
 from mnemon.experiments.job import Assignment, Job, resolve_all
 from mnemon.experiments.pools import choose_pool
 from mnemon.experiments.pools.pool import Pool
-from mnemon.experiments.progress import Progress
+from mnemon.experiments.progress import RunProgress, run_title
 from mnemon.experiments.record import Record
 from mnemon.experiments.recording import Recorded, make_records, write
 from mnemon.experiments.run import Run
@@ -41,6 +41,7 @@ from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
 from mnemon.learning.methods import methods
 from mnemon.runtime.device import Engine, choose_device
+from mnemon.runtime.progress import SILENT, Progress
 from mnemon.runtime.signals import watched
 
 AT_ONCE = 32  # runs on a GPU
@@ -147,14 +148,15 @@ def run_all(
     precision: str = "tf32",
     deterministic: bool = False,
     checkpoint_every: float = 30.0,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
+    title: Callable[[Record], str] = run_title,
 ) -> list[Record]:
     """Run all specs in the folder `out` and return their records, those finished earlier included, in that order.
 
     `jobs` runs are made at once: on a GPU in this process (AT_ONCE if left out), on a CPU in as many processes (one for each
     of torch's threads); `pool` names another place, or is one (`experiments/pools`). Deterministic runs end with the same
     bits however many there are. A run that another command is making in this folder is left to it, and waited for at the end.
-    SIGINT and SIGTERM save and raise `Stopped`.
+    `title` names a finished run in its message. SIGINT and SIGTERM save and raise `Stopped`.
     """
     engine = Engine(choose_device(device), precision, deterministic)
     engine.check()
@@ -164,7 +166,6 @@ def run_all(
         raise MnemonError(f"jobs is a number of runs, 1 or more, not {jobs}.")
     place = choose_pool(pool, engine)
     todo = resolve_all(specs, engine)  # mistakes are found before anything is written, and Ctrl-C still stops at once
-    show = progress or Progress(quiet=True)
     _make_folder(out)
     cores = torch.get_num_threads()
     results: dict[int, list[Record]] = {}
@@ -177,7 +178,8 @@ def run_all(
             diverged.setdefault(event.number, event.why)
         show.update(event)
 
-    with watched() as stop, engine.in_use(), show.over(len(specs)):
+    with watched() as stop, engine.in_use(), progress.bars() as add:
+        show = RunProgress(len(specs), add, title)
         left = tuple(_unfinished(todo, out, collect))
         if left:
             limit = min(len(specs), jobs or (cores if engine.device.type == "cpu" else AT_ONCE))

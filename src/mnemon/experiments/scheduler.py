@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,12 +17,13 @@ import torch
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments.active import ActiveRun, Clock, JobLock
-from mnemon.experiments.events import Emit, Finished, Message, RunDiverged, Waiting
+from mnemon.experiments.events import Emit, Finished, RunDiverged, Waiting
 from mnemon.experiments.executor import AsyncExecutor, stack
 from mnemon.experiments.job import Assignment, Job
 from mnemon.experiments.recording import Recorded
 from mnemon.runtime.signals import Stopped
 
+logger = logging.getLogger(__name__)
 STACK = 16  # runs in a stack, at most: several stacks side by side fill the device better than one large stack
 
 
@@ -182,7 +184,7 @@ class Scheduler:
         self.limit = min(self.limit, max(len(self.active) + len(self.preparing), len(jobs) // 2))
         if self.limit == 0:
             raise MnemonError(f"not even one run of {jobs[0].spec.method} fits into the memory of the device.")
-        self.emit(Message(f"the device's memory is full: going on with {self.limit} runs at once"))
+        logger.warning(f"the device's memory is full: going on with {self.limit} runs at once")
 
     def _save_all(self) -> None:
         for active in self.active:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,6 @@ from mnemon import files
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.experiments.recipes.grids import Grid
 from mnemon.experiments.record import Record
@@ -33,21 +33,12 @@ from mnemon.experiments.store import ResultFolder
 from mnemon.learning import options
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import choose_device
+from mnemon.runtime.progress import SILENT, Progress
 
+logger = logging.getLogger(__name__)
 FIRST_SEED = 100  # the smaller ones belong to the tables
 BEST = 15  # candidates that go on from the first seed to all of them
 FIXED = ("batch_size", "replay_size", "memory_size")  # the protocol's, not for choosing
-
-
-class _Shown(Progress):
-    """Each finished run by the values it tried."""
-
-    def __init__(self, grid: Grid, *, quiet: bool) -> None:
-        super().__init__(quiet=quiet)
-        self.grid = grid
-
-    def named(self, r: Record) -> str:
-        return _said({name: r["options"][name] for name in self.grid if name in r["options"]})
 
 
 @dataclass
@@ -181,7 +172,7 @@ def search(
     seeds: Sequence[int] = (100, 101, 102),
     best: int = BEST,
     device: str = "auto",
-    quiet: bool = True,
+    progress: Progress = SILENT,
     command: str = "",
 ) -> Search:
     """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found."""
@@ -214,27 +205,31 @@ def search(
     halving = len(candidates) > best and len(seeds) > 1
     for part in (found.seeds[:1], found.seeds) if halving else (found.seeds,):
         going = candidates if not found.rounds else found.finalists[:best]
-        _round(found, going, part, device, quiet)
+        _round(found, going, part, device, progress)
         if not found.finalists:
             raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a grid with a smaller lr.")
     return found
 
 
-def _round(search: Search, going: list[Candidate], seeds: list[int], device: str, quiet: bool) -> None:
+def _round(search: Search, going: list[Candidate], seeds: list[int], device: str, progress: Progress) -> None:
     """The candidates that go on, on these seeds."""
     for candidate in going:
         candidate.diverged |= candidate.recalled & set(seeds)
     wanted = [(c, seed) for c in going for seed in seeds if seed not in c.diverged]
     _collect(search, wanted)
     missing = [(c, seed) for c, seed in wanted if seed not in c.records]
-    show = _Shown(search.grid, quiet=quiet)
     number = len(search.rounds) + 1
     known = f"; {len(wanted) - len(missing)} of them known" if len(missing) < len(wanted) else ""
     plural = "" if len(going) == 1 else "s"
-    show.say(f"round {number}: {len(going)} candidate{plural} on {_listed(seeds)}, {len(wanted)} runs{known}")
+    logger.info(f"round {number}: {len(going)} candidate{plural} on {_listed(seeds)}, {len(wanted)} runs{known}")
     if missing:
+
+        def title(r: Record) -> str:
+            return _said({name: r["options"][name] for name in search.grid if name in r["options"]})
+
+        specs = [_spec(search, c, seed) for c, seed in missing]
         with contextlib.suppress(Diverged):  # those ended alone; they are the ones without a record
-            run_all([_spec(search, c, seed) for c, seed in missing], search.out, device=device, progress=show)
+            run_all(specs, search.out, device=device, progress=progress, title=title)
         _collect(search, missing)
         for candidate, seed in missing:
             if seed not in candidate.records:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.data.progress import SILENT, Report
 from mnemon.errors import MnemonError
 from mnemon.image_folder import folder as folders
 from mnemon.image_folder.images import ImageModel
 from mnemon.image_folder.predict import predict
+from mnemon.runtime.progress import SILENT, Progress
+
+logger = logging.getLogger(__name__)
 
 
 class ClassResult(NamedTuple):
@@ -79,22 +81,20 @@ class Evaluation(NamedTuple):
         }
 
 
-def evaluate(
-    model: ImageModel, folder: Path, *, report: Report = SILENT, say: Callable[[str], None] = lambda line: None
-) -> Evaluation:
+def evaluate(model: ImageModel, folder: Path, *, progress: Progress = SILENT) -> Evaluation:
     """Predict every image of the class folders. A class the model never met counts as wrong; a file that cannot be read
-    does not count, and `say` gets a line about it, and one about files that are no images of a class."""
-    files = folders.files_of(folder, say)
+    does not count; warnings name it, and files that are no images of a class."""
+    files = folders.files_of(folder)
     counts: Counter[tuple[str, str]] = Counter()
     skipped = 0
-    with report.stage(f"evaluate {folder.name}", len(files)) as advance:
+    with progress.stage(f"evaluate {folder.name}", len(files)) as bar:
         for file, predicted in zip(files, predict(model, [file.path for file in files]), strict=True):
-            advance(1)
+            bar.advance(1)
             if predicted.error is None:
                 counts[file.label, str(predicted.guesses[0].label)] += 1
             else:
                 skipped += 1
-                say(f"skipped: {predicted.error}")
+                logger.warning(f"skipped: {predicted.error}")
     if not counts:
         raise MnemonError(f"none of the {len(files)} images could be read, so there is nothing to evaluate.")
     known = {str(label) for label in model.classifier.classes_.tolist()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +23,10 @@ from mnemon.image_folder.folder import File
 from mnemon.image_folder.images import ImageArray, ImageModel
 from mnemon.image_folder.journal import Chunk, Journal
 from mnemon.image_folder.places import check_outside
-from mnemon.image_folder.progress import Progress
+from mnemon.runtime.progress import SILENT, Bar, Progress
 from mnemon.runtime.signals import Stopped, watched
 
+logger = logging.getLogger(__name__)
 SIZE = 32  # pixels a side: what the reduced ResNet-18 was made for, and a CPU learns in good time
 LEAST, MOST = 10, 100  # images of a chunk
 
@@ -56,7 +58,7 @@ def fit(
     size: int | None = None,
     save_every: float = 30.0,
     device: str = "auto",
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
     **options: Any,
 ) -> Fitted:
     """Learn each file of the class folders once, with a new model or the one in `out`; those it knows are passed over.
@@ -66,17 +68,17 @@ def fit(
     """
     saving.check_folder(out)
     check_outside(out, folder)
-    show = progress or Progress(quiet=True)
-    found = folders.files_of(folder, show.say)  # mistakes are found before anything is written
+    found = folders.files_of(folder)  # mistakes are found before anything is written
     folders.check_order(order)
     check_size(size)
     if not save_every >= 0:
         raise MnemonError(f"save_every is a number of seconds, 0 or more, not {save_every}.")
     given = {name: value for name, value in options.items() if value is not None}
     with _alone(out):
-        fitting = _Fitting(*_model(out, given, size, device), out, show)
-        ordered = folders.in_order(found, order, fitting.model.classifier.seed)
-        with watched() as stop, fitting.show.over(len(found)):
+        model, journal = _model(out, given, size, device)
+        ordered = folders.in_order(found, order, model.classifier.seed)
+        with watched() as stop, progress.bars() as add:
+            fitting = _Fitting(model, journal, out, progress, add("images", len(found)))
             return fitting.run(ordered, save_every, stop)
 
 
@@ -115,8 +117,8 @@ def _model(out: Path, given: dict[str, Any], size: int | None, device: str) -> t
 class _Fitting:
     """One call of `fit`."""
 
-    def __init__(self, model: ImageModel, journal: Journal, out: Path, show: Progress) -> None:
-        self.model, self.journal, self.out, self.show = model, journal, out, show
+    def __init__(self, model: ImageModel, journal: Journal, out: Path, progress: Progress, bar: Bar) -> None:
+        self.model, self.journal, self.out, self.progress, self.bar = model, journal, out, progress, bar
         self.learned = self.known = self.skipped = 0
         self.unsaved = False
 
@@ -153,7 +155,7 @@ class _Fitting:
         for file in files:
             if stop():
                 return
-            self.show.advance()
+            self.bar.advance(1)
             read = self._read(file)
             if read is not None:
                 chunk.append(read)
@@ -171,7 +173,7 @@ class _Fitting:
         return max(min(max(self.samples // 4, LEAST), MOST) // batch, 1) * batch
 
     def _read(self, file: File) -> Read | None:
-        """None for a file that was learned before, and with a line for one that cannot be read."""
+        """None for a file that was learned before, and with a warning for one that cannot be read."""
         try:
             digest = folders.digest(file)
             if digest in self.journal:
@@ -180,7 +182,7 @@ class _Fitting:
             return Read(digest, file.label, self.model.read(file.path))
         except MnemonError as error:
             self.skipped += 1
-            self.show.say(f"skipped: {error}")
+            logger.warning(f"skipped: {error}")
             return None
 
     def _learn(self, chunk: list[Read]) -> None:
@@ -194,7 +196,7 @@ class _Fitting:
         self.journal.add([read.digest for read in chunk], done)
         self.learned += len(chunk)
         self.unsaved = True
-        self.show.accuracy(self.journal.accuracy())
+        self.bar.update(note=self._note())
 
     def _save(self) -> None:
         classifier = self.model.classifier
@@ -202,7 +204,11 @@ class _Fitting:
         classifier.save(self.out)
         self.unsaved = False
         self._write_log()
-        self.show.saved(self.samples)
+        self.progress.line(", ".join(filter(None, [f"saved: {self.samples:,} images learned", self._note()])))
+
+    def _note(self) -> str:
+        percent = self.journal.accuracy()
+        return "" if percent is None else f"test-then-train accuracy {percent:.1f} %"
 
     def _write_log(self) -> None:
         labels = self.model.classifier.classes_.tolist()

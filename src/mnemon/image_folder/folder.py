@@ -20,13 +20,13 @@ class File(NamedTuple):
     name: str  # its own; with the sub-folders on the way, if it lies in one
 
 
-def files_of(folder: Path, say: Callable[[str], None] = lambda line: None) -> list[File]:
-    """The images of each class folder, by class and name; `say` gets a line about files that are left out."""
+def files_of(folder: Path) -> list[File]:
+    """The images of each class folder, by class and name; a warning names files that are left out."""
     if not folder.is_dir():
         raise MnemonError(f"there is no folder {folder}.")
     found = [
         File(path, label, path.relative_to(folder / label).as_posix())
-        for label, paths in class_files(folder, classes_at_least=1, say=say).items()
+        for label, paths in class_files(folder, classes_at_least=1).items()
         for path in paths
     ]
     for file in found:

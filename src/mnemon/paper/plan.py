@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 from mnemon import data
 from mnemon.errors import Diverged
 from mnemon.experiments import protocol, runner
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
 from mnemon.render import names
+from mnemon.runtime.progress import Progress
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,6 @@ class Maker:
 
     device: str  # as `choose_device` takes it
     progress: Progress
-    say: Callable[[str], None] = print
     steps: int | None = None  # of which a time is measured; None: as many as the device needs
 
     def run(self, specs: Sequence[Spec], out: Path) -> None:
@@ -115,4 +117,4 @@ class Maker:
         try:
             runner.run_all(specs, out, device=self.device, progress=self.progress)
         except Diverged as error:
-            self.say(str(error))
+            logger.warning(str(error))

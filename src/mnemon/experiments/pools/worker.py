@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -12,19 +13,24 @@ import time
 import torch
 
 from mnemon.errors import MnemonError
-from mnemon.experiments.events import Event, Stepped, to_json
+from mnemon.experiments.events import Event, Message, Stepped, to_json
 from mnemon.experiments.job import Assignment
 from mnemon.experiments.scheduler import Scheduler
+from mnemon.runtime import messages
 from mnemon.runtime.signals import Stopped, watched
 
 OFTEN = 0.2  # seconds between two events of steps
 
 
-class Reporter:
-    """Prints events for the parent, a JSON line each."""
+class Reporter(logging.Handler):
+    """Prints events for the parent, a JSON line each; so are messages, which the parent logs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.next = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self(Message(record.name, record.levelno, record.getMessage()))
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Stepped):
@@ -37,8 +43,9 @@ class Reporter:
 def main() -> None:
     work = Assignment.from_json(sys.stdin.readline())
     torch.set_num_threads(work.threads)
-    scheduler = Scheduler(work, Reporter())
-    with watched(once=[signal.SIGTERM]) as stop, work.engine.in_use():
+    reporter = Reporter()
+    scheduler = Scheduler(work, reporter)
+    with watched(once=[signal.SIGTERM]) as stop, work.engine.in_use(), messages.handled_by(reporter):
         threading.Thread(target=_listen, args=(scheduler,), daemon=True).start()  # now that its signal is noted
         scheduler.run(stop, wait=False)
 

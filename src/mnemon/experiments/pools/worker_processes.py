@@ -8,6 +8,7 @@ elsewhere; it prints events as JSON lines. When its stdin ends, it saves and sto
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -19,11 +20,12 @@ from types import TracebackType
 from typing import IO, ClassVar, NamedTuple
 
 from mnemon.errors import MnemonError
-from mnemon.experiments.events import Emit, Event, Message, RunDiverged, Waiting, from_json
+from mnemon.experiments.events import Emit, Event, RunDiverged, Waiting, from_json
 from mnemon.experiments.job import Assignment
 from mnemon.experiments.pools.pool import Pool
 from mnemon.experiments.scheduler import Scheduler
 
+logger = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds a worker has to save its runs
 
 
@@ -110,7 +112,7 @@ class Workers:
         if process.wait() and not self.leaving and process.returncode not in (130, 143):
             errors.seek(0)
             last = (errors.read().strip().splitlines() or [f"code {process.returncode}"])[-1]
-            self.emit(Message(f"a worker process ended early ({last}); the others go on without it"))
+            logger.warning(f"a worker process ended early ({last}); the others go on without it")
 
     def _tell_diverged(self, number: int) -> None:
         """Keep the workers from making a run that diverged once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from mnemon.paper.targets.target import FigureTarget
 from mnemon.render import names
 from mnemon.runtime.device import Engine, choose_device
 
+logger = logging.getLogger(__name__)
 TESTS = (("er", "softmax"), ("er", "ncm"), ("hybrid", "proxy"), ("hybrid", "ncm"))  # method, classifier
 
 
@@ -40,7 +42,7 @@ class Figure4(FigureTarget):
                 tested = 10_000 if where.type == "cuda" else 1000
                 setting = times.Setting(stream, times.SHAPES[stream], steps=steps, tested=tested)
                 line = times.measure(method, setting, where)
-                maker.say(f"{method}, images of {times.images(line)}: {names.fixed(line['step_ms'])} ms a step")
+                logger.info(f"{method}, images of {times.images(line)}: {names.fixed(line['step_ms'])} ms a step")
                 json_lines.add(out / times.FILE, line, times.SAME)
 
     def draw(self, figure: str, results: Results) -> Any:
