@@ -5,7 +5,9 @@ import shlex
 import pytest
 
 from command_line import run
-from mnemon.cli.output import WHAT, sentences, shell_commands, table
+from mnemon.cli.output import WHAT, results, sentences, shell_commands, table
+from mnemon.experiments.runner import run_all
+from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods
 
 HEAD = ("name", WHAT, "runs")
@@ -79,6 +81,21 @@ def test_results_fit_80_columns(tmp_path, capsys, monkeypatch):
     lines = out.partition("\nrecords: ")[0].splitlines()
     assert max(map(len, lines)) <= 80
     assert sum("±" in line and "split-digits" in line for line in lines) == 3
+
+
+def test_results_that_do_not_fit_say_once_what_is_the_same_in_every_row(tmp_path, capsys):
+    """The demo's: a list of entries would hide the numbers."""
+    (found,) = run_all([Spec("er", "split-digits")], tmp_path)
+    names = ("a-method-with-a-name", "er")
+    results([found | {"method": name, "seed": seed} for name in names for seed in range(2)])
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title == "stream split-digits; split test; percent, mean ± half-width of the 95 % interval"
+    assert [line.split()[0] for line in lines if "±" in line] == list(names)
+    assert max(map(len, lines)) <= 80
+    results([found | {"stream": stream, "method": names[0]} for stream in ("split-digits", "smooth-digits")])
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title.startswith("split test; percent")
+    assert sum(stream in line for line in lines for stream in ("split-digits", "smooth-digits")) == 2
 
 
 def test_a_long_command_is_broken_as_the_shell_reads_it(capsys, monkeypatch):

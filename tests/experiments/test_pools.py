@@ -163,6 +163,21 @@ def test_events_and_assignments_cross_processes(tmp_path):
     assert Assignment.from_json(work.to_json()) == work
 
 
+def test_a_diverged_run_is_reported_while_its_lock_is_held(tmp_path):
+    """Another process that finds it unlocked before it is told would make it again."""
+    (tmp_path / "checkpoints").mkdir()
+    job = resolve(specs(1, options={"lr": 1e30})[0], CPU)
+    free = []
+
+    def emit(event):
+        if isinstance(event, RunDiverged):
+            free.append(Claim.acquire(job, tmp_path))
+
+    Scheduler(Assignment((job,), tmp_path, CPU, 30.0, 1, 1), emit).run(lambda: 0)
+    assert free == [None]
+    assert Claim.acquire(job, tmp_path) is not None
+
+
 def test_the_folder_of_checkpoints_is_empty_when_all_runs_are_done(tmp_path):
     """Lock files too, also one that a process left which was killed after it wrote the record."""
     (found,) = run_all(specs(1), tmp_path)

@@ -128,7 +128,6 @@ def test_own_arrays_with_labels_of_any_kind(toy):
     assert record["protocol"]["tested"] == [["ape", "cat"], ["dog", "eel"], ["fox", "zebra"]]
     images = np.clip(x.reshape(-1, 1, 3, 4) * 20 + 128, 0, 255).astype(np.uint8)
     test = np.clip(x_test.reshape(-1, 1, 3, 4) * 20 + 128, 0, 255).astype(np.uint8)
-    images, test = data.channels_first(images), data.channels_first(test)  # 1×3×4 does not say where they are
     assert mnemon.run("er", stream, data=(images, y, test, y_test), classifier="ncm")["average_accuracy"] > 60
 
 
@@ -172,10 +171,6 @@ def with_nan(x):
         (lambda s, d: (s, (d[0], d[1], d[2][d[3] != 2], d[3][d[3] != 2])), "class 2 of task 2 is empty"),
         (lambda s, d: (s, (d[0], d[1], d[2][:, :5], d[3])), "must be of one kind"),
         (lambda s, d: (s, (d[0][:9], d[1][:9], d[2], d[3])), "but x has only 9"),
-        (
-            lambda s, d: (s, (np.zeros((9, 3, 9, 3)), d[1], d[2], d[3])),
-            r"say which with mnemon.data.channels_first\(x\) or",
-        ),
         (lambda s, d: (s, d[:2]), "four arrays"),
         (lambda s, d: (s, None), r"needs data=\(x, y, x_test, y_test\)"),
         (lambda s, d: ("split-digits", d), "brings its own data"),

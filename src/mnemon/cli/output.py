@@ -47,24 +47,32 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right:
     from rich.text import Text
 
     numbers = range(len(head) if right is None else right, len(head))
+    console = Console(highlight=False, width=table_width())
+    if widths := _widths(head, rows, numbers):
+        made = _columns(head, rows, widths, numbers)
+    else:
+        made = _entries(head, rows, min(max(cell_len(row[0]) for row in rows), console.width // 2))
+    with console.capture() as printed:
+        console.print(*[Text(title, "bold")] * bool(title), made, sep="\n")
+    print(*(line.rstrip() for line in printed.get().splitlines()), "", sep="\n")
+
+
+def _widths(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: range) -> list[int] | None:
+    """The widths of the columns; None where the table does not fit, or only with rows of many lines."""
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
     columns = list(zip(head, *rows, strict=True))
     natural = [max(map(cell_len, column)) for column in columns]
     least = [  # the longest word; names and numbers are not broken
         max(map(cell_len, (*name.split(), *(cells if i == 0 or i in numbers else " ".join(cells).split()))), default=0)
         for i, (name, *cells) in enumerate(columns)
     ]
-    limit = table_width()
-    console = Console(highlight=False, width=limit)
-    widths = _fit(natural, least, limit - GAP * (len(head) - 1))
-    if widths and all(
-        len(Text(cell).wrap(console, n)) <= MOST_LINES for row in rows for cell, n in zip(row, widths, strict=True)
-    ):
-        made = _columns(head, rows, widths, numbers)
-    else:
-        made = _entries(head, rows, min(max(map(cell_len, columns[0][1:])), limit // 2))
-    with console.capture() as printed:
-        console.print(*[Text(title, "bold")] * bool(title), made, sep="\n")
-    print(*(line.rstrip() for line in printed.get().splitlines()), "", sep="\n")
+    console = Console(width=table_width())
+    widths = _fit(natural, least, console.width - GAP * (len(head) - 1))
+    cells = [(cell, n) for row in rows for cell, n in zip(row, widths or (), strict=bool(widths))]
+    return widths if all(len(Text(cell).wrap(console, n)) <= MOST_LINES for cell, n in cells) else None
 
 
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], numbers: range) -> Table:
@@ -136,15 +144,20 @@ def results(found: Sequence[Record]) -> None:
     """Print the final table: a line for each method and classifier, means with their 95 % intervals."""
     from mnemon.experiments.summary import summarise
 
+    title = "percent, mean ± half-width of the 95 % interval"
+    head = ["method", "stream", "split", "runs", "Average Accuracy", "Average Forgetting", "s / run"]
     rows = [
-        (s.name, s.stream, s.split, str(s.runs), s.accuracy, s.forgetting, f"{s.seconds:.1f}") for s in summarise(found)
+        [s.name, s.stream, s.split, str(s.runs), s.accuracy, s.forgetting, f"{s.seconds:.1f}"] for s in summarise(found)
     ]
-    table(
-        "percent, mean ± half-width of the 95 % interval",
-        ("method", "stream", "split", "runs", "Average Accuracy", "Average Forgetting", "s / run"),
-        rows,
-        right=3,
-    )
+    right = 3
+    if _widths(head, rows, range(right, len(head))) is None:  # what is the same in every row goes into the title
+        for i in (2, 1):
+            if len({row[i] for row in rows}) == 1:
+                title = f"{head[i]} {rows[0][i]}; {title}"
+                right -= 1
+                for row in (head, *rows):
+                    del row[i]
+    table(title, head, rows, right=right)
 
 
 def printable(value: object) -> str:

@@ -86,10 +86,12 @@ def refuse_dates(what: str) -> NoReturn:
     raise MnemonError(f"{what} holds dates or times; turn them into numbers first, such as days since the first one.")
 
 
-def tensor(a: NDArray[Any], what: str, *, last: bool | None = None, learned: tuple[int, ...] | None = None) -> Tensor:
+def tensor(
+    a: NDArray[Any], what: str, *, last: bool | None, usual: bool, learned: tuple[int, ...] | None = None
+) -> Tensor:
     """Samples [n, …] as uint8 or float32, images of four dimensions with their channels first.
 
-    `last`: where the user says that the channels are. `learned`: the shape that a model knows.
+    `last`: whether the user says that the channels are last; None: `is_last` decides, with `usual` and `learned`.
     """
     if a.ndim < 2 or a.size == 0:
         raise MnemonError(f"{what} must hold samples of at least one value, not an array of shape {a.shape}.")
@@ -104,7 +106,7 @@ def tensor(a: NDArray[Any], what: str, *, last: bool | None = None, learned: tup
                 f"{what} has a value that is not finite (NaN, infinite or too large for float32) in sample "
                 f"{int(bad.nonzero()[0])}."
             )
-    if x.ndim == 4 and (is_last(tuple(x.shape), what, learned) if last is None else last):
+    if x.ndim == 4 and (is_last(tuple(x.shape), usual=usual, learned=learned) if last is None else last):
         return x.permute(0, 3, 1, 2).contiguous()
     return x
 
@@ -126,4 +128,4 @@ def samples(values: Any, what: str) -> Tensor:
             ) from None
     if a.dtype.kind != "f" and a.dtype != np.uint8:
         raise MnemonError(f"{what} holds {a.dtype}: pass images as uint8 (0 to 255), other values as floats.")
-    return tensor(a, what, last=last)
+    return tensor(a, what, last=last, usual=False)

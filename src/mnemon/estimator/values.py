@@ -41,9 +41,9 @@ def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...
         )
     if a.size and a[0].size > MOST_VALUES:
         raise MnemonError(f"a sample of {a[0].size:,} values is too large: at most {MOST_VALUES:,} can be learned.")
-    x = arrays.tensor(
-        a.astype(np.float32) if a.dtype == np.uint8 and a.ndim == 2 else a, "X", last=last, learned=learned
-    )
+    if a.dtype == np.uint8 and a.ndim == 2:
+        a = a.astype(np.float32)
+    x = arrays.tensor(a, "X", last=last, usual=True, learned=learned)
     return x[:, None] if x.ndim == 3 else x  # one channel
 
 

@@ -14,7 +14,7 @@ import torch
 
 import mnemon
 from mnemon import files
-from mnemon.experiments import metrics, store
+from mnemon.experiments import metrics
 from mnemon.experiments.job import Job
 from mnemon.experiments.record import Record
 from mnemon.experiments.run import Run
@@ -25,11 +25,11 @@ from mnemon.runtime.device import Engine
 
 
 class Recorded:
-    """The records of a folder, by run and classifier; read again only when the file has changed."""
+    """The records of a folder, by run and classifier; read again only when a file of theirs has changed."""
 
     def __init__(self, out: Path) -> None:
-        self.out = out
-        self._stamp: tuple[int, int] | None = None
+        self.folder = ResultFolder(out)
+        self._stamps: list[tuple[int, int] | None] = []
         self._by_run: dict[str, dict[str, Record]] = {}
 
     def of(self, job: Job) -> list[Record] | None:
@@ -39,15 +39,20 @@ class Recorded:
         return [found[name] for name in job.classifiers] if found.keys() >= set(job.classifiers) else None
 
     def _refresh(self) -> None:
-        try:
-            about = os.stat(self.out / store.NAME)
-            stamp = about.st_mtime_ns, about.st_size
-        except OSError:
-            stamp = None
-        if stamp is None or stamp != self._stamp:
-            self._stamp, self._by_run = stamp, {}
-            for record in ResultFolder(self.out).read():
+        stamps = [_stamp(path) for path in (self.folder.records, self.folder.archive)]
+        if stamps != self._stamps:
+            self._stamps, self._by_run = stamps, {}
+            for record in self.folder.read():
                 self._by_run.setdefault(record["run"], {})[record["classifier"]] = record
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Changes whenever the file does; None where there is no file."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size
 
 
 def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int = 1) -> list[Record]:

@@ -161,9 +161,10 @@ class Scheduler:
                 self._remove(active)
                 self.emit(Finished(active.job.number, made))
         except Diverged as error:  # the others continue
-            self._remove(active)
             self.skip(active.job.number)
+            # Before the lock is released: another process would claim the job and make the run again.
             self.emit(RunDiverged(active.job.number, active.job.title, f"seed {active.job.spec.seed}: {error}"))
+            self._remove(active)
         except torch.OutOfMemoryError:
             full = True
         if full:
