@@ -171,11 +171,11 @@ def test_a_diverged_run_is_reported_while_its_lock_is_held(tmp_path):
 
     def emit(event):
         if isinstance(event, RunDiverged):
-            free.append(Claim.acquire(job, tmp_path))
+            free.append(JobLock.acquire(job, tmp_path))
 
     Scheduler(Assignment((job,), tmp_path, CPU, 30.0, 1, 1), emit).run(lambda: 0)
     assert free == [None]
-    assert Claim.acquire(job, tmp_path) is not None
+    assert JobLock.acquire(job, tmp_path) is not None
 
 
 def test_the_folder_of_checkpoints_is_empty_when_all_runs_are_done(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import run
 from folder_images import make
-from mnemon.experiments.active import ActiveRun, Claim
+from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.image_folder.fit import fit
@@ -63,13 +63,13 @@ def test_a_library_user_can_silence_them(damaged, caplog):
 def test_messages_of_a_worker_process_are_logged_here(damaged, caplog, monkeypatch):
     """The damaged run is left to the worker: this process makes the other one, when the worker has said so."""
 
-    def acquire(job, out, original=Claim.acquire):
+    def acquire(job, out, original=JobLock.acquire):
         if job.number == 0:
             return None
         wait_for(lambda: len(caplog.records) > 1)
         return original(job, out)
 
-    monkeypatch.setattr(Claim, "acquire", acquire)
+    monkeypatch.setattr(JobLock, "acquire", acquire)
     caplog.set_level(logging.INFO, "mnemon")
     run_all([SPEC, Spec("er", "split-digits", 1)], damaged, device="cpu", jobs=2)
     assert [(record.name, record.levelname) for record in caplog.records[:2]] == [

@@ -95,7 +95,7 @@ class Scheduler:
         return len(list(itertools.islice(itertools.takewhile(lambda job: job.kind == first, self.queue), most)))
 
     def _begin(self, job: Job) -> None:
-        """Claim the job and prepare its run, unless it is done or another process has claimed it."""
+        """JobLock the job and prepare its run, unless it is done or another process has claimed it."""
         if job.number in self.skipped:
             return
         if found := self.recorded.of(job):

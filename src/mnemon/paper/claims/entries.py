@@ -6,7 +6,7 @@ from mnemon.experiments.stats import Estimate
 from mnemon.paper import cells
 from mnemon.paper.cells import ablation, row
 from mnemon.paper.claims import special
-from mnemon.paper.claims.kinds import Best, Claim, Differences, OnEachStream, Special, StepTimes, baselines
+from mnemon.paper.claims.kinds import Best, Differences, JobLock, OnEachStream, Special, StepTimes, baselines
 from mnemon.paper.claims.special import NEARLY_FREE, WILDER
 from mnemon.paper.claims.verdicts import CONTRADICTED, DEPENDS, UNDECIDED, Finding, above, below, not_above
 from mnemon.paper.comparison import NOT_RUN
@@ -37,7 +37,7 @@ def _not_clearly_above(difference: Estimate) -> bool:
     return not (difference.sign > 0 and difference.mean >= CLEARLY)
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS: tuple[JobLock, ...] = (
     Special("Under softmax the logits of the newest classes dominate", special.new_logits_dominate),
     Best("The method is better than every baseline on every Split stream", table=1, kind="Split"),
     Differences(

@@ -18,7 +18,7 @@ from mnemon.render import names
 Rule = Callable[[Estimate], Case]
 
 
-class Claim(Protocol):
+class JobLock(Protocol):
     """What the paper says, and what our records say about it."""
 
     @property
