@@ -98,7 +98,7 @@ class Record(dict[str, Any]):
         """What makes two runs of a variant different experiments, apart from stream and split."""
         found = dict(self["options"])
         found |= {name: self["protocol"][name] for name in PROTOCOL if name in self["protocol"]}
-        found |= {"order": self.get("order", "natural"), "data": self.get("data", {}).get("checksum", "")[:8]}
+        found |= {"order": self.get("order", "natural"), "data": self["data"].get("checksum", "")[:8]}
         if self["data"].get("name") == "arrays":  # the name of a stream object says no more than its kind
             found |= {"tasks": len(self["protocol"].get("tasks", ())), "samples": self["protocol"].get("samples")}
         return found | self.precision
