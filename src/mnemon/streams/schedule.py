@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -12,7 +13,7 @@ from mnemon.data import Rules
 from mnemon.streams.stream import Stream
 
 
-class Schedule:
+class Schedule(ABC):
     """A stream kind with its parameters: how the classes of a dataset arrive over time.
 
     A stream is named KIND-DATASET[-PARAMETERS]. Subclasses are frozen dataclasses whose fields are the parameters.
@@ -24,9 +25,9 @@ class Schedule:
     has_tasks: ClassVar[bool]  # if not, results are the final accuracy, and there is no forgetting
 
     @classmethod
+    @abstractmethod
     def parse(cls, parameters: str) -> Self | None:
         """Read what follows the dataset in a stream's name, "" if nothing does. None: this kind has no such parameters."""
-        raise NotImplementedError
 
     @classmethod
     def listed(cls, rules: Rules) -> Sequence[Self]:
@@ -41,17 +42,17 @@ class Schedule:
         """Return the parameters as they follow the title of a stream; "" at the defaults."""
         return ""
 
+    @abstractmethod
     def describe(self, rules: Rules, classes: int) -> str:
         """Say in one line what the stream is."""
-        raise NotImplementedError
 
     def notice(self, rules: Rules, classes: int) -> str:
         """Say what a user may not expect of the stream; "": nothing."""
         return ""
 
+    @abstractmethod
     def make(self, labels: NDArray[np.int64], rules: Rules, seed: int, order: str) -> Stream:
         """Make the stream over the training samples with these labels; `order` is that of the classes."""
-        raise NotImplementedError
 
     def probabilities(self, classes: int, length: int) -> NDArray[np.float64] | None:
         """Return the class probabilities over time, [length, classes]; None: constant within each task."""

@@ -12,7 +12,7 @@ from mnemon.streams.schedule import Schedule
 @cache
 def kinds() -> dict[str, type[Schedule]]:
     """All kinds by name, those with tasks first."""
-    found = discovery.classes(__name__, Schedule, key="kind")
+    found = discovery.classes(__name__, Schedule, key="kind")  # type: ignore[type-abstract]
     return dict(sorted(found.items(), key=lambda item: not item[1].has_tasks))
 
 
