@@ -8,6 +8,7 @@ import pytest
 
 from cell_records import committed, put, row
 from mnemon import data, report
+from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
@@ -43,7 +44,16 @@ def test_committed_tables_and_documents_say_what_the_records_say():
 @pytest.mark.slow
 @pytest.mark.parametrize("line", json_lines.read(ROOT / "results" / stream_facts.FILE), ids=lambda line: line["stream"])
 def test_the_committed_facts_of_the_streams_are_counted_again(line):
-    data.load(protocol.parse(line["stream"]).dataset)
+    dataset = protocol.parse(line["stream"]).dataset
+    try:
+        data.load(dataset)
+    except MnemonError:
+        if dataset in (
+            "mnist",
+            "cifar10",
+        ):  # package registries have these; others must be brought by hand where no more is reached
+            raise
+        pytest.skip(f"{dataset} is neither here nor can it be downloaded here")
     assert stream_facts.stream_facts(line["stream"]) == line
 
 
