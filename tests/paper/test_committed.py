@@ -48,10 +48,8 @@ def test_the_committed_facts_of_the_streams_are_counted_again(line):
     try:
         data.load(dataset)
     except MnemonError:
-        if dataset in (
-            "mnist",
-            "cifar10",
-        ):  # package registries have these; others must be brought by hand where no more is reached
+        # Package registries have these two; the others must be brought by hand where nothing else is reached.
+        if dataset in ("mnist", "cifar10"):
             raise
         pytest.skip(f"{dataset} is neither here nor can it be downloaded here")
     assert stream_facts.stream_facts(line["stream"]) == line
