@@ -1,7 +1,8 @@
 """The streaming Gaussian classifier against its definition, and the properties that follow from sufficient statistics.
 
-Tolerances are stated on scores, relative to their spread: float32 statistics of a few thousand samples agree with float64
-to a few parts in a million; ten times that is allowed.
+Tolerances are stated on scores, relative to their spread. Measured on these samples, which lie 100 from the origin: 5e-6
+against float64 when learned at once, 1e-5 after a merge or a removal, 4e-5 when learned one by one, where each update
+rounds the class means to float32. Five times the largest is allowed, since another processor rounds otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from mnemon.errors import MnemonError
 from mnemon.learning.gaussian import Gaussian
 
 N, D, C, LAM = 3000, 24, 6, 1e-3
-TOLERANCE = 5e-5  # of the spread of the scores
+TOLERANCE = 2e-4  # of the spread of the scores
 
 
 @pytest.fixture(scope="module")
