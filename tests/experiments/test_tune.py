@@ -1,9 +1,11 @@
 """Tuning: the best of a grid on validation, by halving, stopped and gone on with, kept in the recipes."""
 
+import dataclasses
 import functools
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,7 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
 from mnemon.experiments.store import ResultFolder
 from mnemon.experiments.tuning import search
+from mnemon.learning import options
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
 from mnemon.paper import searches
@@ -256,6 +259,13 @@ def test_what_is_said_about_the_choice(tmp_path, capsys):
         ("--method hybird", "did you mean 'hybrid'?"),
         ("--method er --loss nothing", "unknown loss 'nothing'"),
         ("--method er --device gpu", "there is no device 'gpu' here"),
+        ("--method er --classifier ncm,nmc", "unknown classifier 'nmc'"),
+        ("--method er --classifier ncm --keep", "a recipe is for the method's own classifier"),
+        ("--method er --row averaged-hybird", "did you mean 'averaged-hybrid'?"),
+        ("--method er --row averaged-hybrid", "the row averaged-hybrid has the method hybrid, not er."),
+        ("--method hybrid --row averaged-hybrid --loss ms", "the row averaged-hybrid has the loss hybrid, not ms."),
+        ("--method hybrid --row averaged-hybrid --classifier proxy", "averaged-hybrid is read by ncm, not by proxy."),
+        ("--method slda --row patches-512", "nothing of the row patches-512 is chosen on validation."),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
@@ -310,13 +320,22 @@ def test_a_committed_log_is_what_its_records_say(path):
     assert len(told["candidates"]) == math.prod(len(values) for values in told["grid"].values())
     means = []
     for candidate in told["candidates"]:
+        read_by = candidate.get("classifier", told["classifier"])  # of several the best
+        asked = Spec(told["method"], told["stream"], loss=told["loss"], options=told["fixed"] | candidate["values"])
         for run, (seed, accuracy) in zip(candidate["runs"], candidate["accuracies"].items(), strict=True):
-            r = there[run, told["classifier"]]
+            r = there[run, read_by]
             assert (r["split"], r["seed"], r["average_accuracy"]) == ("valid", int(seed), accuracy)
-            assert r["options"] == told["fixed"] | candidate["values"]
+            assert r["options"] == asked.choice().options()
+        for name, mean in candidate.get("means", {}).items():
+            every = [there[run, name]["average_accuracy"] for run in candidate["runs"]]
+            assert mean == pytest.approx(sum(every) / len(every))
+            assert mean <= candidate["mean"] + 1e-9
         if list(map(int, candidate["accuracies"])) == told["seeds"] and not candidate["diverged"]:
-            means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"]))
-    assert max(means, key=lambda pair: pair[0])[1] == told["chosen"]
+            means.append((sum(candidate["accuracies"].values()) / len(told["seeds"]), candidate["values"], read_by))
+    _, chosen, read_by = max(means, key=lambda each: each[0])
+    assert chosen == told["chosen"]
+    if "classifiers" in told:
+        assert told["classifier"] == read_by
 
 
 def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
@@ -332,6 +351,58 @@ def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
     text = searches.markdown(tmp_path)
     assert "| GMED-ER, Split Digits | η 0.02, 0.2, at α 0.1, β 0.01 |" in text
     assert "| GMED-ER, Split Digits | β 0.0 × α 0.1, 1.0, at η " in text
+
+
+def test_of_several_classifiers_the_best_mean_is_chosen_and_one_training_serves_all(tmp_path, no_runs):
+    """A candidate counts by the classifier that reads it best, and the search has a log of its own."""
+    found = tune(tmp_path, ["lr=0.02,0.2"], classifiers=("softmax", "ncm"))
+    made = ResultFolder(tmp_path).read()
+    assert len(made) == 2 * 2 * 2  # rates, seeds, classifiers
+    assert len({r["run"] for r in made}) == 4
+    means = {}
+    for r in made:
+        means.setdefault((r["options"]["lr"], r["classifier"]), []).append(r["average_accuracy"])
+    means = {key: sum(values) / 2 for key, values in means.items()}
+    lr, classifier = max(means, key=means.get)
+    assert (found.chosen.values, found.chosen.classifier) == ({"lr": lr}, classifier)
+    assert found.log.stem == "er-ce-split-digits-softmax-ncm"
+    written = log(tmp_path, found.log.stem)
+    assert (written["classifiers"], written["classifier"]) == (["softmax", "ncm"], classifier)
+    for line in written["candidates"]:
+        its = {name: mean for (lr, name), mean in means.items() if lr == line["values"]["lr"]}
+        assert line["means"] == pytest.approx(its)
+        assert line["mean"] == pytest.approx(max(its.values()))
+        assert its[line["classifier"]] == max(its.values())
+    assert f"lr {lr}, read by {classifier}" in found.sentences()[0]
+    assert f"η {lr}, {classifier}: " in searches.markdown(tmp_path)
+    no_runs()
+    assert tune(tmp_path, ["lr=0.02,0.2"], classifiers=("softmax", "ncm")).chosen.values == {"lr": lr}
+    assert tune(tmp_path, ["lr=0.02,0.2"]).chosen.classifier == "softmax"  # its records are there too
+
+
+def test_a_search_for_a_row_stands_at_the_rows_values(tmp_path):
+    row = tuning.RowSetting("some-row", ("ncm",), {"replay_size": 5}, {"lr": (0.1, 0.2)}, "nowhere")
+    found = tune(tmp_path, (), row=row, seeds=(100,))
+    assert [c.values for c in found.candidates] in ([{"lr": 0.1}, {"lr": 0.2}], [{"lr": 0.2}, {"lr": 0.1}])
+    assert {(r["options"]["replay_size"], r["classifier"]) for r in ResultFolder(tmp_path).read()} == {(5, "ncm")}
+    assert found.log.stem == "some-row-split-digits"
+    assert log(tmp_path, found.log.stem)["row"] == "some-row"
+    assert log(tmp_path, found.log.stem)["fixed"]["replay_size"] == 5
+    assert any(said.startswith("recipe: ") and said.endswith("(nowhere)") for said in found.sentences())
+
+
+def test_words_stand_beside_numbers_in_a_grid():
+    """As `average=auto,0.99`: an option that takes a word or a number."""
+    fields = options.fields(Worded())
+    choice = SimpleNamespace(fields=lambda: fields)
+    assert tuning._parse(["share=auto,0.25,1"], choice) == {"share": ("auto", 0.25, 1.0)}
+    with pytest.raises(MnemonError, match="share must be of type float or 'auto', not 'some'"):
+        tuning._parse(["share=auto,some"], choice)
+
+
+@dataclasses.dataclass(frozen=True)
+class Worded:
+    share: float = options.option(0.0, "a number or a word", words=("auto",))
 
 
 def test_the_searches_of_a_folder_as_a_table(tmp_path):

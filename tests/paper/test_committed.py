@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mnemon.metrics import confidence_interval
 from mnemon.paper import documents, json_lines, reproduce, stream_facts, targets
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
+from mnemon.paper.targets.beyond import Beyond
 from mnemon.paper.targets.target import TableTarget
 from mnemon.render import markup
 
@@ -28,7 +30,7 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     """When this fails: `make results`."""
     folder = committed()
     found = Results.read(folder)
-    written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md")
+    written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md", "docs/beyond.md")
     for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
@@ -39,6 +41,13 @@ def test_committed_tables_and_documents_say_what_the_records_say():
         assert written.with_suffix(".tex").read_text(encoding="utf-8") == markup.latex(made, target.command), (
             target.name
         )
+
+
+def test_the_committed_tables_beyond_the_paper_say_what_the_records_say(tmp_path):
+    folder = committed()
+    Beyond().write_tables(replace(Results.read(folder), out=tmp_path))
+    for name in ("beyond.md", "beyond.tex"):
+        assert (tmp_path / "tables" / name).read_bytes() == (folder / "tables" / name).read_bytes(), name
 
 
 @pytest.mark.slow

@@ -16,7 +16,9 @@ from mnemon.errors import MnemonError
 
 def reproduce(
     targets: Positional[
-        Annotated[tuple[str, ...], unset("table1 … table7, fig1 … fig5, ranking, sensitivity, or all", "TARGET …")]
+        Annotated[
+            tuple[str, ...], unset("table1 … table7, fig1 … fig5, ranking, sensitivity, beyond, or all", "TARGET …")
+        ]
     ],
     out: Annotated[Path, arg(help="folder of the records; tables/ and figures/ are written there")] = Path("results"),
     seeds: Annotated[
@@ -32,7 +34,7 @@ def reproduce(
         unset(
             "documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
             "(NAME: table1 … table7, claims, figures, ranking, ranking-figure, device-time, sensitivity, searches, "
-            "split-mnist …, method-er …)",
+            "beyond, beyond-figures, beyond-ablation, beyond-searches, split-mnist …, method-er …)",
             "FILE …",
         ),
     ] = (),

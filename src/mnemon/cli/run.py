@@ -14,6 +14,7 @@ from mnemon.cli.command import Command
 from mnemon.cli.options import Device, Loss, Method, Quiet, collect_options, flag, unset
 from mnemon.cli.output import results, sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
+from mnemon.errors import MnemonError
 
 
 def run(
@@ -116,6 +117,18 @@ def tune(
     method: Method,
     stream: Annotated[str, arg(metavar="NAME", help="the stream; `mnemon list streams`")],
     loss: Loss = None,
+    classifier: Annotated[
+        str | None,
+        unset(
+            "another classifier, or several with commas: the best mean of any of them counts",
+            "NAMES",
+            "the method's own",
+        ),
+    ] = None,
+    row: Annotated[
+        str | None,
+        unset("search for a row of `mnemon reproduce beyond`: its options, grid and classifiers, kept for it", "NAME"),
+    ] = None,
     grid: Annotated[
         tuple[str, ...],
         unset(
@@ -138,21 +151,37 @@ def tune(
     All candidates run on the first seed, the best 15 of them on all seeds; a grid of no more than that runs on all seeds
     at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
     device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
+
+      mnemon tune --method er --stream split-mnist --classifier softmax,ncm
+      mnemon tune --method hybrid --row averaged-hybrid --stream split-mnist
     """
     from mnemon.experiments import protocol
     from mnemon.experiments.stats import estimate
     from mnemon.experiments.tuning import check_keep, search
+    from mnemon.paper import beyond
     from mnemon.runtime.progress import Progress
 
     if keep:
         check_keep(protocol.parse(stream))
+        if classifier is not None and row is None:
+            raise MnemonError(
+                "a recipe is for the method's own classifier: --classifier and --keep go together with --row."
+            )
     words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
+    words += [*(["--classifier", classifier] if classifier else []), *(["--row", row] if row else [])]
     words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
+    classifiers = () if classifier is None else tuple(classifier.split(","))
+    of_row = None if row is None else beyond.row(row)
+    if of_row:
+        beyond.check_search(of_row, method, loss, classifiers)
+        loss = of_row.loss
     found = search(
         method,
         stream,
         out,
         loss=loss,
+        classifiers=classifiers,
+        row=beyond.row_setting(of_row, stream) if of_row else None,
         grid=grid,
         seeds=read_seeds(seeds),
         best=best,
@@ -165,6 +194,7 @@ def tune(
         (
             str(found.candidates.index(c) + 1),
             *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
+            *([c.classifier or ""] if len(found.classifiers) > 1 else []),
             "diverged" if c.diverged else str(estimate(c.accuracies)),
             str(len(c.records)),
             ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
@@ -172,12 +202,13 @@ def tune(
         for c in shown
     ]
     print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
-    table("", ("", *found.grid, "Average Accuracy", "runs", ""), rows)
+    read_by = ["read by"] if len(found.classifiers) > 1 else []
+    table("", ("", *found.grid, *read_by, "Average Accuracy", "runs", ""), rows)
 
     sentences([*found.sentences(), f"log: {found.log}"])
     if keep:
-        print(f"kept: {found.keep()}")
-    elif found.chosen.values != found.recipe:
+        print(f"kept: {beyond.keep(of_row, found) if of_row else found.keep()}")
+    elif of_row or (classifier is None and found.chosen.values != found.recipe):
         again = [*words, "--out", str(out), "--keep"]
         print("to make the chosen values the recipe:")
         shell_commands([shlex.join(again)])

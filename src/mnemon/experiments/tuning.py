@@ -1,7 +1,8 @@
 """The paper's way to choose hyper-parameters: every candidate of a grid on the validation split, the best mean wins.
 
 By halving where the grid is large: all candidates on the first seed, the best of them on all seeds. The seeds are none
-of the tables', the samples none of the test set's. The search is logged in OUT/tuning/METHOD-LOSS-STREAM.json (and the
+of the tables', the samples none of the test set's. With several classifiers one training serves all of them, and a
+candidate counts by the one that reads it best. The search is logged in OUT/tuning/METHOD-LOSS-STREAM.json (and the
 searched options behind it, where they are not the usual ones), whole after each round; its runs are ordinary runs of the
 folder, so that a search that was stopped goes on where it was.
 """
@@ -12,7 +13,7 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from mnemon.experiments.stats import Estimate, estimate, fixed
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning import options
 from mnemon.learning.build import Choice
+from mnemon.learning.named import in_file_name
 from mnemon.runtime.device import choose_device
 from mnemon.runtime.progress import SILENT, Progress
 
@@ -46,21 +48,50 @@ class Candidate:
     """Values for the options of the grid, and how they did on validation."""
 
     values: dict[str, Any]
-    records: dict[int, Record] = field(default_factory=dict)  # by seed
+    records: dict[int, dict[str, Record]] = field(default_factory=dict)  # by seed and classifier
     diverged: set[int] = field(default_factory=set)  # seeds
     recalled: set[int] = field(default_factory=set)  # seeds that diverged in an earlier search
     rounds: int = 0  # in how many it took part
 
     @property
+    def means(self) -> dict[str, float]:
+        """The mean accuracy of each classifier over the seeds; all seeds have the same classifiers."""
+        classifiers = next(iter(self.records.values()), {})
+        return {name: _mean(run[name]["average_accuracy"] for run in self.records.values()) for name in classifiers}
+
+    @property
+    def classifier(self) -> str | None:
+        """The one with the best mean, of equals the first that was named; None without a run."""
+        means = self.means
+        return max(means, key=lambda name: means[name]) if means else None
+
+    @property
+    def best(self) -> dict[int, Record]:
+        """The records of the best classifier, by seed."""
+        name = self.classifier
+        return {} if name is None else {seed: self.records[seed][name] for seed in sorted(self.records)}
+
+    @property
     def accuracies(self) -> list[float]:
-        return [self.records[seed]["average_accuracy"] for seed in sorted(self.records)]
+        return [record["average_accuracy"] for record in self.best.values()]
 
     @property
     def rank(self) -> tuple[int, float]:
         """Small is good: who went on before who did not, then the mean; a diverged one is the worst of all."""
         if self.diverged or not self.records:
             return (1, 0.0)
-        return (-self.rounds, -sum(self.accuracies) / len(self.accuracies))
+        return (-self.rounds, -_mean(self.accuracies))
+
+
+@dataclass(frozen=True)
+class RowSetting:
+    """The setting of a row that has no recipe of its own: a row of a table beyond the paper's (paper/beyond.py)."""
+
+    row: str  # the first word of the log's name
+    classifiers: tuple[str, ...]
+    options: dict[str, Any]  # the values of what the grid does not try
+    grid: Grid  # what is searched where the caller names no grid
+    source: str  # where the values come from, in words
 
 
 @dataclass
@@ -75,17 +106,28 @@ class Search:
     best: int
     out: Path
     command: str
-    choice: Choice  # at the recipe
+    choice: Choice  # at the recipe, or at the setting of the row
+    classifiers: tuple[str, ...]
+    row: RowSetting | None
     checksum: str
     candidates: list[Candidate]  # the best first, once a round is over
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
-        """Searches over different options each have their own: one does not write over another."""
-        usual = self.grid.keys() == grids.grid(self.method, self.loss).keys()
-        over = "" if usual else "-" + "-".join(sorted(self.grid))
-        return self.out / "tuning" / f"{self.method}-{self.loss}-{self.stream}{over}.json"
+        """Searches over different options or classifiers each have their own: one does not write over another."""
+        usual = self.row.grid if self.row else grids.grid(self.method, self.loss)
+        over = "" if self.grid.keys() == usual.keys() else "-" + "-".join(sorted(self.grid))
+        if self.classifiers != self._usual_classifiers:
+            over += "-" + "-".join(in_file_name(name) for name in self.classifiers)
+        name = self.row.row if self.row else f"{self.method}-{self.loss}"
+        return self.out / "tuning" / f"{name}-{self.stream}{over}.json"
+
+    @property
+    def _usual_classifiers(self) -> tuple[str, ...]:
+        if self.row:
+            return self.row.classifiers
+        return (Spec(self.method, self.stream, loss=self.loss).choice().classifiers[0].name,)
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -129,11 +171,11 @@ class Search:
     def sentences(self) -> list[str]:
         """What is to be known about the choice."""
         name = protocol.parse(self.stream)
-        origin = recipes.source(self.method, self.loss, name.kind, name.dataset)
-        said = [f"chosen: {_said(self.chosen.values)}", f"recipe: {_said(self.recipe)} ({origin})"]
+        origin = self.row.source if self.row else recipes.source(self.method, self.loss, name.kind, name.dataset)
+        said = [f"chosen: {self._named(self.chosen)}", f"recipe: {_said(self.recipe)} ({origin})"]
         if len(self.finalists) > 1:
             gap = self.behind(self.finalists[1])
-            line = f"runner-up: {_said(self.finalists[1].values)}, {fixed(gap.mean)} behind"
+            line = f"runner-up: {self._named(self.finalists[1])}, {fixed(gap.mean)} behind"
             if gap.half is None:
                 said.append(line + "; one seed cannot tell noise from difference")
             else:
@@ -145,15 +187,23 @@ class Search:
             said.append(f"edge: {', '.join(edges)}; values beyond it were not tried")
         return said
 
+    def _named(self, candidate: Candidate) -> str:
+        """Its values, and where several were tried its classifier."""
+        return _said(candidate.values) + (f", read by {candidate.classifier}" if len(self.classifiers) > 1 else "")
+
+    @property
+    def source(self) -> str:
+        """Where the chosen values come from, in words."""
+        on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
+        return f"mnemon tune, on validation: {on}, accuracy {estimate(self.chosen.accuracies)}"
+
     def keep(self) -> str:
         """The chosen values become the recipe of the cell; returns it in words."""
         name = protocol.parse(self.stream)
         check_keep(name)
         values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
-        on = f"{len(self.candidates)} candidates, {_listed(self.seeds)}"
-        source = f"mnemon tune, on validation: {on}, accuracy {estimate(self.chosen.accuracies)}"
-        recipes.keep(self.cell, recipes.Recipe(values, source))
-        return f"{' / '.join(self.cell)}: {_said(values)} ({source})"
+        recipes.keep(self.cell, recipes.Recipe(values, self.source))
+        return f"{' / '.join(self.cell)}: {_said(values)} ({self.source})"
 
 
 def check_keep(name: protocol.StreamName) -> None:
@@ -168,6 +218,8 @@ def search(
     out: Path,
     *,
     loss: str | None = None,
+    classifiers: Sequence[str] = (),
+    row: RowSetting | None = None,
     grid: Sequence[str] = (),
     seeds: Sequence[int] = (100, 101, 102),
     best: int = BEST,
@@ -175,14 +227,19 @@ def search(
     progress: Progress = SILENT,
     command: str = "",
 ) -> Search:
-    """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found."""
+    """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found.
+
+    `classifiers`: those a candidate may be read by; none: the row's, or the method's own. `row`: the search is for this row,
+    and what is not searched stands at the row's values instead of the recipe's.
+    """
     if min(seeds) < FIRST_SEED:
         raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
     if best < 1:
         raise MnemonError(f"at least one candidate must go on to all seeds, not {best}.")
-    at_recipe = Spec(method, stream, loss=loss).choice()
+    given, read_by = (dict(row.options), classifiers or row.classifiers) if row else ({}, classifiers)
+    at_recipe = Spec(method, stream, loss=loss, classifiers=tuple(read_by), options=given).choice()
     loss = at_recipe.objective.name
-    tried = _parse(grid, at_recipe) if grid else grids.grid(method, loss)
+    tried = _parse(grid, at_recipe) if grid else row.grid if row else grids.grid(method, loss)
     candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
     where = choose_device(device)
     found = Search(
@@ -195,6 +252,8 @@ def search(
         out=out,
         command=command,
         choice=at_recipe,
+        classifiers=tuple(classifier.name for classifier in at_recipe.classifiers),
+        row=row,
         checksum="",
         candidates=candidates,
     )
@@ -242,16 +301,21 @@ def _round(search: Search, going: list[Candidate], seeds: list[int], device: str
 
 
 def _collect(search: Search, wanted: list[tuple[Candidate, int]]) -> None:
-    """Take what is finished from the folder."""
+    """Take what is finished from the folder: the seeds that every classifier has a record of."""
     there = RecordIndex(ResultFolder(search.out).read())
-    for candidate, seed in wanted:
-        record = there.of(_spec(search, candidate, seed), search.checksum)
-        if record is not None:
-            candidate.records[seed] = record
+    for candidate in search.candidates:
+        seeds = [seed for other, seed in wanted if other is candidate]
+        spec = _spec(search, candidate, search.seeds[0])
+        by_name = {name: there.like(spec, name, search.checksum) for name in search.classifiers} if seeds else {}
+        for seed in seeds:
+            if all(seed in found for found in by_name.values()):
+                candidate.records[seed] = {name: found[seed] for name, found in by_name.items()}
 
 
 def _spec(search: Search, candidate: Candidate, seed: int) -> Spec:
-    return Spec(search.method, search.stream, seed, search.loss, split="valid", options=candidate.values, cell="tune")
+    given = (search.row.options if search.row else {}) | candidate.values
+    about = (search.method, search.stream, seed, search.loss, search.classifiers)
+    return Spec(*about, split="valid", options=given, cell="tune")
 
 
 def _parse(words: Sequence[str], choice: Choice) -> Grid:
@@ -281,11 +345,13 @@ def _parse(words: Sequence[str], choice: Choice) -> Grid:
 
 def _write(search: Search) -> None:
     """One line a candidate; the same search gives the same bytes."""
-    choice = search.choice
+    several = len(search.classifiers) > 1
     head = {
+        **({"row": search.row.row} if search.row else {}),
         "method": search.method,
         "loss": search.loss,
-        "classifier": choice.classifiers[0].name,
+        **({"classifiers": search.classifiers} if several else {}),
+        "classifier": search.chosen.classifier if several else search.classifiers[0],
         "stream": search.stream,
         "split": "valid",
         "command": search.command,
@@ -300,18 +366,20 @@ def _write(search: Search) -> None:
         "versions": versions(),
     }
     lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    rows = ",\n".join("  " + json.dumps(_line(c)) for c in search.candidates)
+    rows = ",\n".join("  " + json.dumps(_line(c, several)) for c in search.candidates)
     with files.explained(f"the log {search.log} cannot be written"):
         search.log.parent.mkdir(parents=True, exist_ok=True)
         files.write(search.log, ("{\n" + ",\n".join(lines) + f',\n "candidates": [\n{rows}\n ]\n}}\n').encode())
 
 
-def _line(candidate: Candidate) -> dict[str, Any]:
-    runs = {seed: candidate.records[seed] for seed in sorted(candidate.records)}
+def _line(candidate: Candidate, several: bool) -> dict[str, Any]:
+    """A candidate; with several classifiers the one that reads it best, and the mean of each."""
+    runs = candidate.best
     whole = bool(runs) and not candidate.diverged
     return {
         "values": candidate.values,
-        "mean": sum(candidate.accuracies) / len(runs) if whole else None,
+        **({"classifier": candidate.classifier, "means": candidate.means} if several else {}),
+        "mean": _mean(candidate.accuracies) if whole else None,
         "accuracies": {str(seed): r["average_accuracy"] for seed, r in runs.items()},
         "diverged": sorted(candidate.diverged),
         "rounds": candidate.rounds,
@@ -337,6 +405,11 @@ def _recall(search: Search) -> None:
 def _fixed(search: Search) -> dict[str, Any]:
     """The options that are the same for all candidates."""
     return {name: value for name, value in search.choice.options().items() if name not in search.grid}
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return sum(known) / len(known)
 
 
 def _said(values: dict[str, Any]) -> str:

@@ -66,10 +66,10 @@ def sheet(
     return figure, list(axes.flat)
 
 
-def panels(count: int) -> tuple[Any, list[Any]]:
-    """A figure with that many panels, two in a row."""
+def panels(count: int, width: float = 3.9, height: float = 3.1) -> tuple[Any, list[Any]]:
+    """A figure with that many panels of so many inches, two in a row."""
     columns, rows = min(2, count), -(-count // 2)
-    figure, axes = sheet(3.9 * columns, 3.1 * rows, columns=columns, rows=rows)
+    figure, axes = sheet(width * columns, height * rows, columns=columns, rows=rows)
     for ax in axes[count:]:
         ax.set_visible(False)
     return figure, axes[:count]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
-from mnemon.paper import cells, numbers
+from mnemon.paper import beyond, cells, numbers
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import NOTHING, ours, theirs
+from mnemon.paper.comparison import NOTHING, ours, theirs, with_runs
 from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Bold, Heading, Part, Table, headings
@@ -34,6 +34,8 @@ def one_stream(stream: str, results: Results) -> Table:
 
 def one_method(method: str, results: Results) -> Table:
     """A method on every stream that has records of it, with its hyper-parameters."""
+    if not any(row.method == method for number in (1, 4) for row in cells.rows(number)):
+        return _beyond(method, results)
     rows, absent = [], []
     for number in (1, 4):
         for cell in cells.cells(number, (method,)):
@@ -54,6 +56,22 @@ def one_method(method: str, results: Results) -> Table:
     notes += [f"Not run: {'; '.join(absent)}."] if absent else []
     part = Part([Heading("stream"), *both, Heading("at")], rows)
     return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes)
+
+
+def _beyond(method: str, results: Results) -> Table:
+    """A method that is no row of the paper's tables: its rows of the tracks, with the streams they were run on."""
+    rows = []
+    for row in (row for row in beyond.known_rows() if row.method == method):
+        for stream in (s for s in (*beyond.STREAMS, *beyond.ALSO) if row.on(s)):
+            for reading in (r for r in beyond.of_row(results, row, stream) if r.accuracy):
+                lost = NOTHING if reading.forgetting is None else with_runs(reading.forgetting)
+                rows.append([names.stream(stream), row.track, row.label, ours(reading.runs), lost])
+    notes = [
+        "Average Accuracy (on Smooth the final accuracy) and Average Forgetting on test images, percent, mean ± half-width of "
+        f"the 95 % interval over {numbers.RUNS} seeds."
+    ]
+    part = Part(headings("stream", "track", "learner", "accuracy", "forgetting"), rows)
+    return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes if rows else ["Not run yet."])
 
 
 def _settings(cell: Cell) -> str:

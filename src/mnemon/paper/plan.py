@@ -39,6 +39,7 @@ class TargetPlan:
     what: str  # what is counted
     of: int = 0
     there: int = 0
+    searches: list[str] = field(default_factory=list)  # commands that choose on validation what some runs need
     runs: list[Spec] = field(default_factory=list)
     not_here: set[str] = field(default_factory=set)  # datasets that have to be brought by hand
     measurements: list[Any] = field(default_factory=list)  # what has to be made beside runs of the folder
@@ -57,7 +58,9 @@ class TargetPlan:
     @property
     def to_make(self) -> str:
         """In words."""
-        parts = [names.plural(len(self.runs), "run")] * bool(self.runs)
+        count = len(self.searches)
+        parts = [f"{count} search{'es' * (count > 1)} on validation first"] * bool(count)
+        parts += [names.plural(len(self.runs), "run")] * bool(self.runs)
         if self.measurements:
             noun, done = self.measured_as
             parts.append(f"{names.plural(len(self.measurements), noun)} {done}")

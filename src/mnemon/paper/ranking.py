@@ -15,6 +15,7 @@ from mnemon.experiments.stats import Estimate
 from mnemon.learning.build import choose
 from mnemon.paper import cells, times
 from mnemon.paper.cells import Cell, Row
+from mnemon.paper.pareto import Trade, front
 from mnemon.paper.results import CellRuns, Results
 
 STREAMS = (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS)
@@ -106,7 +107,7 @@ class Point(NamedTuple):
     row: Row
     cost: float  # of a step, relative to ER's
     accuracy: Estimate
-    best: bool = False  # no other is as cheap and better, or as good and cheaper
+    best: bool = False  # on the Pareto front
 
 
 def points(results: Results, stream: str) -> list[Point]:
@@ -116,9 +117,5 @@ def points(results: Results, stream: str) -> list[Point]:
         accuracy, price = found(results, row, stream).estimate, cost(results, row, stream).step
         if accuracy is not None and price is not None:
             every.append(Point(row, price, accuracy))
-    return [one._replace(best=not any(_beats(other, one) for other in every)) for one in every]
-
-
-def _beats(one: Point, other: Point) -> bool:
-    mine, theirs = (one.cost, -one.accuracy.mean), (other.cost, -other.accuracy.mean)
-    return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
+    best = front([Trade(point.cost, point.accuracy.mean) for point in every])
+    return [point._replace(best=is_best) for point, is_best in zip(every, best, strict=True)]

@@ -18,7 +18,7 @@ from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.spec import Spec
 from mnemon.learning.methods import methods as all_methods
-from mnemon.paper import cells, documents, sensitivity
+from mnemon.paper import beyond, cells, documents, sensitivity
 from mnemon.paper.plan import Maker, Scope, TargetPlan, each_training_once
 from mnemon.paper.results import Results
 from mnemon.paper.targets import BLOCKS, TARGETS
@@ -47,7 +47,9 @@ class Reproduction:
         self.targets = _targets(self.asked)
         if not set(self.seeds) <= set(cells.SEEDS):
             raise MnemonError(f"the seeds of the tables are 0 to {cells.SEEDS[-1]}.")
-        rows = {row.method for number in range(1, 5) for row in cells.rows(number)}
+        rows = {row.method for number in range(1, 5) for row in cells.rows(number)} | {
+            row.method for row in beyond.ROWS
+        }
         for method in self.methods:
             check_known("method", method, all_methods())
             if method not in rows:
@@ -104,14 +106,15 @@ def _in_order(plans: Iterable[TargetPlan]) -> list[Spec]:
 
 
 def commands(plans: Sequence[TargetPlan], out: Path) -> list[str]:
-    """What is missing as commands: one for each training and for each target with measurements; and the number of runs, since
-    targets may share runs."""
+    """What is missing as commands: one for each search, for each training and for each target with measurements; and the number
+    of runs, since targets may share runs."""
     groups: dict[str, list[int]] = {}
     runs = _in_order(plans)
     for spec in runs:
         groups.setdefault(shlex.join(spec.command()), []).append(spec.seed)
     place = shlex.quote(str(out))
-    made = [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
+    made = [f"{command} --out {place}" for command in dict.fromkeys(c for plan in plans for c in plan.searches)]
+    made += [f"{command} --seeds {names.seeds(seeds)} --out {place}" for command, seeds in groups.items()]
     measuring = dict.fromkeys(plan.measured_by or plan.target for plan in plans if plan.measurements)
     made += [f"mnemon reproduce {target} --out {place}" for target in measuring]
     return made + ([f"# {names.plural(len(runs), 'run')} in all, each made once"] if runs else [])

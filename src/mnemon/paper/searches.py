@@ -10,15 +10,16 @@ from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import grids
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
+from mnemon.paper import row_settings
 from mnemon.render import names
 
 SHOWN = 4  # candidates of a search, the best first
 NEEDED = {"method", "loss", "stream", "grid", "fixed", "seeds", "rounds", "candidates"}  # of a log
 
 
-def markdown(out: Path) -> str:
-    """A line for each search, those of Split MNIST first."""
-    logs = [_read(path) for path in sorted((out / "tuning").glob("*.json"))]
+def markdown(out: Path, *, of_rows: bool = False) -> str:
+    """A line for each search, those of Split MNIST first: the searches for cells, or those for rows beyond the paper."""
+    logs = [log for path in sorted((out / "tuning").glob("*.json")) if ("row" in (log := _read(path))) == of_rows]
     logs.sort(
         key=lambda log: (not log["stream"].startswith("split-mnist"), log["stream"], names.method_order(log["method"]))
     )
@@ -29,7 +30,7 @@ def markdown(out: Path) -> str:
 def _line(log: dict[str, Any]) -> str:
     every = [c for c in log["candidates"] if c["mean"] is not None]
     finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
-    best = [f"{names.settings(c['values'])}: {estimate(c['accuracies'].values())}" for c in finalists[:SHOWN]]
+    best = [f"{_candidate(c)}: {estimate(c['accuracies'].values())}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
     tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
     usual = grids.grid(log["method"], log["loss"])
@@ -41,10 +42,26 @@ def _line(log: dict[str, Any]) -> str:
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
     if len(log["rounds"]) > 1:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
-    options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()  # as they are now
-    kept = names.settings({name: options[name] for name in log["grid"]})
-    method = names.training(log["method"], log["loss"])
-    return f"| {method}, {names.stream(log['stream'])} | {tried} | {seeds} | {kept} | {said} |"
+    what = log.get("row") or names.training(log["method"], log["loss"])
+    return f"| {what}, {names.stream(log['stream'])} | {tried} | {seeds} | {_now(log)} | {said} |"
+
+
+def _candidate(candidate: dict[str, Any]) -> str:
+    """Its values, and the classifier where several were tried."""
+    classifier = candidate.get("classifier")
+    return names.settings(candidate["values"]) + (f", {classifier}" if classifier else "")
+
+
+def _now(log: dict[str, Any]) -> str:
+    """What the recipe, or the row, has today."""
+    if "row" not in log:
+        options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()
+        return names.settings({name: options[name] for name in log["grid"]})
+    chosen = row_settings.chosen(log["row"], log["stream"])
+    if chosen is None:
+        return "not kept"
+    values = {name: chosen.values[name] for name in log["grid"] if name in chosen.values}
+    return _candidate({"values": values, "classifier": chosen.classifier})
 
 
 def _read(path: Path) -> dict[str, Any]:

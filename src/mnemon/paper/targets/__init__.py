@@ -25,6 +25,7 @@ FAMILIES = (
     "fig5",
     "ranking",
     "sensitivity",
+    "beyond",
     "claims",
 )
 TARGETS: tuple[Target, ...] = tuple(
