@@ -1,15 +1,20 @@
 """Classifiers against brute force."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
 
 from mnemon import MnemonError
+from mnemon.learning import build
 from mnemon.learning.build import choose
-from mnemon.learning.classifiers import classifier
+from mnemon.learning.classifier import Classifier
+from mnemon.learning.classifiers import CLASSIFIERS, classifier
 from mnemon.learning.learner import Inputs, Learner
+from mnemon.learning.methods import methods
 from mnemon.learning.methods.er import ER
 from mnemon.learning.objectives import CrossEntropy, ProxyNCA
 
@@ -102,7 +107,10 @@ def test_nothing_learned_nothing_predicted():
         ({"method": "er", "classifiers": ["ncn"]}, "unknown classifier 'ncn'; did you mean 'ncm'"),
         ({"method": "er", "classifiers": ["proxy"]}, "proxy needs proxies, which the loss ce does not train"),
         ({"method": "hybrid", "classifiers": ["softmax"]}, "softmax needs a softmax head, which the loss hybrid"),
-        ({"method": "fine-tune", "classifiers": ["ncm"]}, "from the memory, and fine-tune keeps none"),
+        (
+            {"method": "fine-tune", "classifiers": ["ncm"]},
+            "ncm takes its features from the memory, and fine-tune keeps none",
+        ),
         ({"method": "fine-tune", "loss": "ms"}, "trains features only, and fine-tune keeps no memory"),
         ({"method": "er", "given": {"gamma": 1.0}}, "er with the loss ce has no option 'gamma'"),
         ({"method": "er", "given": {"memory_size": 0}}, "memory_size must be at least 1"),
@@ -116,6 +124,34 @@ def test_nothing_learned_nothing_predicted():
 def test_choices_that_make_no_sense_are_refused_with_the_reason(call, words):
     with pytest.raises(MnemonError, match=words):
         choose(**call)
+
+
+def test_a_classifier_may_need_several_things_and_each_is_looked_for(monkeypatch):
+    @dataclass(frozen=True)
+    class Both(Classifier):
+        name: ClassVar[str] = "both"
+        doc: ClassVar[str] = "-"
+        needs: ClassVar[tuple[str, ...]] = ("memory", "head", "statistics")
+
+    @dataclass(frozen=True)
+    class Counting(ER):
+        name: ClassVar[str] = "counting"
+        keeps_statistics: ClassVar[bool] = True
+        default_classifier: ClassVar[str] = "both"
+
+    monkeypatch.setitem(CLASSIFIERS, "both", Both)
+    known = methods() | {"counting": Counting}
+    monkeypatch.setattr(build, "methods", lambda: known)
+    assert choose(Counting).classifiers == [Both()]
+    assert choose(Counting, "ms").classifiers[0].name == "ncm"  # its own needs a head, which this loss does not train
+    for method, loss, sentence in (
+        ("fine-tune", "ce", "both takes its features from the memory, and fine-tune keeps none."),
+        ("er", "ms", "both needs a softmax head, which the loss ms does not train."),
+        ("er", "ce", "both reads the statistics that counting keeps, and er keeps none."),
+    ):
+        with pytest.raises(MnemonError) as error:
+            choose(method, loss, ["both"])
+        assert str(error.value) == sentence
 
 
 def test_any_loss_goes_with_any_method():

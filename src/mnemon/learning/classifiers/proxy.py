@@ -18,7 +18,7 @@ class Proxy(Classifier):
 
     name: ClassVar[str] = "proxy"
     doc: ClassVar[str] = "nearest proxy"
-    needs: ClassVar[str] = "proxies"
+    needs: ClassVar[tuple[str, ...]] = ("proxies",)
 
     def prepare(self, learner: Learner) -> Scores:
         logits = ProxyNCA().logits
