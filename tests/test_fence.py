@@ -399,7 +399,7 @@ def test_names_of_methods_losses_classifiers_and_their_options():
     made = {name: [field.name for field in fields(method)] for name, method in methods().items()}
     assert made == {name: [*EVERY_METHOD, *more] for name, more in OPTIONS.items()}
     assert {name: [field.name for field in fields(loss)] for name, loss in OBJECTIVES.items()} == LOSSES
-    assert list(CLASSIFIERS) == ["ncm", "ncm-raw", "ncm-unit", "prototype", "proxy", "softmax"]
+    assert list(CLASSIFIERS) == ["blend", "lda", "ncm", "ncm-raw", "ncm-unit", "prototype", "proxy", "ridge", "softmax"]
 
 
 def test_the_tables_of_random_numbers():

@@ -93,7 +93,10 @@ def test_each_backbone_has_one_name(text, name):
     [
         ("regresion:lam=10", "unknown classifier 'regresion'; did you mean 'regression'?"),
         ("regression:lamda=1", "the classifier regression has no option 'lamda'; it has degree, lam, origin, weight."),
-        ("ncm:lam=1", "the classifier ncm has no option 'lam' (it is an option of regression); it has none."),
+        (
+            "ncm:lam=1",
+            "the classifier ncm has no option 'lam' (it is an option of lda, ridge, regression); it has none.",
+        ),
         ("regression:lam=big", "the classifier regression: lam must be of type float, not 'big'."),
         ("regression:lam=0", "the classifier regression: lam must be above 0, not 0.0."),
         ("regression:lam=inf", "the classifier regression: lam must be a finite number, not inf."),
@@ -185,7 +188,7 @@ def test_checkpoints_of_classifiers_with_options(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("name", ["softmax", "ncm", "ncm-raw", "ncm-unit", "proxy", "prototype"])
+@pytest.mark.parametrize("name", list(CLASSIFIERS))
 def test_names_without_options_are_file_names_as_they_are(name):
     assert named.in_file_name(classifier(name).name) == name
 
