@@ -302,6 +302,7 @@ LOSSES = {
     "hybrid": [*MULTI_SIMILARITY, "gamma"],
     "ace": [],
     "hybrid-ace": [*MULTI_SIMILARITY, "gamma"],
+    "hybrid-ce": [*MULTI_SIMILARITY, "gamma"],
     "las": ["prior_weight", "prior_decay"],
     "supcon": ["temperature", "projection_size"],
     "cope": ["temperature", "momentum", "embedding_size"],

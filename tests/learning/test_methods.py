@@ -98,7 +98,7 @@ def test_mir_is_its_algorithm(statistics):
     assert ref.equals(learner)
 
 
-@pytest.mark.parametrize("loss", ["ce", "ace", "hybrid", "hybrid-ace", "las"])
+@pytest.mark.parametrize("loss", ["ce", "ace", "hybrid", "hybrid-ace", "hybrid-ce", "las"])
 def test_the_virtual_step_is_a_step_on_the_new_samples(loss):
     learner = make("mir", loss, memory_size=40)
     learn(learner, 10)
@@ -182,6 +182,20 @@ def test_ace_is_its_formula(method):
     assert value.item() == pytest.approx(expected.item(), abs=1e-10)
     gradients = [torch.autograd.grad(v, learner.parameters, retain_graph=True) for v in (value, expected)]
     assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(*gradients, strict=True))
+
+
+def test_hybrid_ce_is_the_sum_of_its_two_parts():
+    learner = make("er", "hybrid-ce", memory_size=30, gamma=0.25)
+    learn(learner, 12)
+    rows = [1, 2, 45, 46, 90, 91, 100, 101]
+    out = learner.net(normalised(rows))
+    parts = [choose("er", loss).objective(out, Y[rows], learner.seen, 3) for loss in ("ms", "ce")]
+    assert min(part.item() for part in parts) > 0
+    value = learner.objective(out, Y[rows], learner.seen, 3)
+    assert value.item() == pytest.approx((parts[0] + 0.25 * parts[1]).item(), abs=1e-12)
+    assert choose("er", "hybrid-ce").objective.gamma == 1.0
+    scored = learner.objective.per_sample(out, Y[rows], learner.seen)
+    assert scored.mean().item() == pytest.approx(parts[1].item(), abs=1e-12)  # methods score by the discriminative part
 
 
 def test_ace_without_replay_is_cross_entropy_over_the_batch():

@@ -153,7 +153,7 @@ def test_the_options_that_came_later():
     [
         (
             {"gamma": 1.0},
-            "er with the loss ce has no option 'gamma' (it is an option of the loss hybrid or hybrid-ace); "
+            "er with the loss ce has no option 'gamma' (it is an option of the loss hybrid or hybrid-ace or hybrid-ce); "
             "it has batch_size, forward, lr, memory_size, replay_size.",
         ),
         (

@@ -148,6 +148,17 @@ class HybridACELoss(ACE, MultiSimilarity):
 
 
 @dataclass(frozen=True)
+class HybridCELoss(CrossEntropy, MultiSimilarity):
+    """L_MS + γ·L_CE: the hybrid with plain cross-entropy in the place of Proxy-NCA (ours, not the paper's)."""
+
+    name: ClassVar[str] = "hybrid-ce"
+    gamma: float = option(1.0, "weight γ of the discriminative part beside Multi-Similarity", least=0)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return self.pairs(unit(out.features), y) + self.gamma * CrossEntropy.__call__(self, out, y, seen, new)
+
+
+@dataclass(frozen=True)
 class LogitAdjusted(CrossEntropy):
     """LAS: cross-entropy of o + τ·log π, with π how often each class came lately; at test the logits o are plain.
 
@@ -238,5 +249,16 @@ def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     return only_seen(unit(out.embedding) @ out.prototypes.T, seen)
 
 
-LOSSES = (CrossEntropy, MultiSimilarity, ProxyNCA, HybridLoss, ACE, HybridACELoss, LogitAdjusted, SupCon, CoPELoss)
+LOSSES = (
+    CrossEntropy,
+    MultiSimilarity,
+    ProxyNCA,
+    HybridLoss,
+    ACE,
+    HybridACELoss,
+    HybridCELoss,
+    LogitAdjusted,
+    SupCon,
+    CoPELoss,
+)
 OBJECTIVES: dict[str, type[Objective]] = {loss.name: loss for loss in LOSSES}
