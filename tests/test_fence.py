@@ -276,7 +276,7 @@ PROTOCOL = [
 ]
 EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward"]
 OPTIONS = {  # of each method, beyond those
-    "a-gem": [],
+    "a-gem": ["reference_size"],
     "aser": ["neighbours", "per_class"],
     "cope": [],
     "der++": ["logit_weight", "label_weight"],
@@ -298,8 +298,8 @@ MULTI_SIMILARITY = ["alpha", "beta", "lam", "eps", "divisor"]
 LOSSES = {
     "ce": [],
     "ms": MULTI_SIMILARITY,
-    "pnca": [],
-    "hybrid": [*MULTI_SIMILARITY, "gamma"],
+    "pnca": ["scale"],
+    "hybrid": [*MULTI_SIMILARITY, "scale", "gamma"],
     "ace": [],
     "hybrid-ace": [*MULTI_SIMILARITY, "gamma"],
     "hybrid-ce": [*MULTI_SIMILARITY, "gamma"],

@@ -89,6 +89,13 @@ def test_proxies_classify_by_distance():
     assert torch.equal(predictions(learner, "proxy", x), distance.argmin(1))
 
 
+def test_proxies_have_the_posterior_of_their_loss():
+    x = torch.randn(40, 6).double()
+    learner, sharp = (learner_with(torch.randn(3, 6), [0, 1, 2], ProxyNCA(scale=scale)) for scale in (2.0, 16.0))
+    plain, sharper = (each.scores(x, [classifier("proxy")])[0] for each in (learner, sharp))
+    assert torch.allclose(sharper[:, :3], 8 * plain[:, :3])
+
+
 @pytest.mark.parametrize("name", ["ncm", "ridge", "lda", "blend"])
 def test_large_and_small_calls_agree(name):
     learner = learner_with(torch.randn(30, 4), [i % 3 for i in range(30)])

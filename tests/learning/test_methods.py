@@ -27,14 +27,17 @@ def test_projection_vector():
     assert torch.equal(project(g, g)[0], g[0])
 
 
-def test_agem_is_its_algorithm():
-    learner = make("a-gem", memory_size=25)
+@pytest.mark.parametrize(("given", "size"), [({}, 10), ({"reference_size": 17}, 17), ({"reference_size": 40}, 40)])
+def test_agem_is_its_algorithm(given, size):
+    """The last one looks at more rows than there are: at all of them."""
+    learner = make("a-gem", memory_size=25, **given)
     dots = []
 
     def one_step(ref, memory, step, new):
         g = flat(ref.gradient(normalised(new), Y[new]))
         if memory:
-            x_ref, y_ref = stack(memory, drawn(learner, step, "replay", 10))
+            x_ref, y_ref = stack(memory, drawn(learner, step, "replay", size))
+            assert len(y_ref) == min(size, 25, 10 * step)
             g_ref = flat(ref.gradient(x_ref, y_ref))
             dots.append(float(g @ g_ref))
             if g @ g_ref < 0:

@@ -120,6 +120,7 @@ def test_statistics_that_a_look_moves_move_in_a_stack_too(method):
     [
         ("hybrid", [{"lr": 0.1, "gamma": 0.5}, {"lr": 0.2, "gamma": 0.0}, {"lr": 0.2, "gamma": 2.0}]),
         ("gmed-mir", [{"lr": 0.05, "edit_rate": 1.0}, {"lr": 0.1, "edit_rate": 0.1}, {"lr": 0.1, "edit_hold": 0.5}]),
+        ("hybrid", [{"scale": 2.0}, {"scale": 16.0}, {"scale": 0.5, "gamma": 1.0}]),
         ("las", [{"prior_weight": 0.5}, {"prior_decay": 0.5}, {}]),
         ("scr", [{"temperature": 0.2}, {}, {"lr": 0.3}]),
     ],

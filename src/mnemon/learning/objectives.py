@@ -70,10 +70,16 @@ class ProxyNCA(CrossEntropy):
 
     name: ClassVar[str] = "pnca"
     trains: ClassVar[str | None] = "proxies"
+    scale: float = option(
+        2.0, "Proxy-NCA: factor on the cosine in the logits; 2 is the paper's −‖z − p‖²", above=0, since="0.2"
+    )
 
     def logits(self, out: Output, seen: Tensor) -> Tensor:
+        return self.to_proxies(unit(out.features), out, seen)
+
+    def to_proxies(self, z: Tensor, out: Output, seen: Tensor) -> Tensor:
         assert out.proxies is not None
-        return proxy_logits(unit(out.features), out.proxies, seen)
+        return proxy_logits(z, out.proxies, seen, scale=self.scale)
 
     def after(self, net: Network, out: Output, y: Tensor) -> None:
         assert net.proxies is not None
@@ -112,8 +118,7 @@ class HybridLoss(ProxyNCA, MultiSimilarity):
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         z = unit(out.features)
-        assert out.proxies is not None
-        return self.pairs(z, y) + self.gamma * F.cross_entropy(proxy_logits(z, out.proxies, seen), y)
+        return self.pairs(z, y) + self.gamma * F.cross_entropy(self.to_proxies(z, out, seen), y)
 
 
 @dataclass(frozen=True)
