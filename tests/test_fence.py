@@ -92,7 +92,7 @@ def test_an_unfinished_run_goes_on_and_ends_as_it_would_have(tmp_path, capsys, u
     made = there[len(old) :]
     assert [r["classifier"] for r in made] == [r["classifier"] for r in wanted["records"]]
     for record, expected in zip(made, wanted["records"], strict=True):
-        assert list(record) == RECORD
+        assert list(record) == NOW
         measured = (
             "accuracy_matrix",
             "average_accuracy",
@@ -258,6 +258,8 @@ RECORD = [
     "run",
     "finished",
 ]
+NOW = [*RECORD]  # and what came with 0.2
+NOW[NOW.index("seconds") + 1 : NOW.index("backbone")] = ["state_bytes", "multiplications"]
 PROTOCOL = [
     "kind",
     "tasks",
@@ -276,7 +278,7 @@ PROTOCOL = [
 ]
 EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward"]
 OPTIONS = {  # of each method, beyond those
-    "a-gem": [],
+    "a-gem": ["reference_size"],
     "aser": ["neighbours", "per_class"],
     "cope": [],
     "der++": ["logit_weight", "label_weight"],
@@ -298,10 +300,11 @@ MULTI_SIMILARITY = ["alpha", "beta", "lam", "eps", "divisor"]
 LOSSES = {
     "ce": [],
     "ms": MULTI_SIMILARITY,
-    "pnca": [],
-    "hybrid": [*MULTI_SIMILARITY, "gamma"],
+    "pnca": ["scale"],
+    "hybrid": [*MULTI_SIMILARITY, "scale", "gamma"],
     "ace": [],
     "hybrid-ace": [*MULTI_SIMILARITY, "gamma"],
+    "hybrid-ce": [*MULTI_SIMILARITY, "gamma"],
     "las": ["prior_weight", "prior_decay"],
     "supcon": ["temperature", "projection_size"],
     "cope": ["temperature", "momentum", "embedding_size"],
@@ -388,7 +391,7 @@ def test_fields_of_records_and_details():
 def test_a_new_record_has_these_fields(tmp_path, capsys):
     run("run", *fence.FINISHED[:-4], "--device", "cpu", "--out", str(tmp_path), capsys=capsys)
     for record in ResultFolder(tmp_path).read():
-        assert list(record) == RECORD
+        assert list(record) == NOW
         assert list(record["protocol"]) == PROTOCOL
     names = [f"er-split-digits-s{seed}" for seed in (0, 1)]
     assert [name.rsplit("-", 1)[0] for name in listed(tmp_path / "details")] == names
@@ -399,7 +402,7 @@ def test_names_of_methods_losses_classifiers_and_their_options():
     made = {name: [field.name for field in fields(method)] for name, method in methods().items()}
     assert made == {name: [*EVERY_METHOD, *more] for name, more in OPTIONS.items()}
     assert {name: [field.name for field in fields(loss)] for name, loss in OBJECTIVES.items()} == LOSSES
-    assert list(CLASSIFIERS) == ["ncm", "ncm-raw", "ncm-unit", "prototype", "proxy", "softmax"]
+    assert list(CLASSIFIERS) == ["blend", "lda", "ncm", "ncm-raw", "ncm-unit", "prototype", "proxy", "ridge", "softmax"]
 
 
 def test_the_tables_of_random_numbers():

@@ -49,6 +49,8 @@ def test_a_record_is_a_plain_mapping_to_its_users() -> None:
         ("average_forgetting", "none", "a number or null"),
         ("seed", 1.5, "a whole number"),
         ("seed", "1", "a whole number"),
+        ("state_bytes", 1.5, "a whole number"),
+        ("multiplications", "many", "a whole number or null"),
         ("method", 3, "text"),
         ("options", [], "an object"),
         ("seconds", {"train": "2 s"}, "an object of numbers"),
@@ -66,6 +68,12 @@ def test_a_field_of_another_kind_is_one_sentence_wherever_records_are_read(tmp_p
     assert said.startswith("line 2 of ")
     assert f"the record of b has no proper {field!r}: it must be {must_be}" in said
     assert said.count(". ") == 0
+
+
+def test_what_a_run_cost_may_be_missing_and_its_multiplications_may_be_unknown(tmp_path) -> None:
+    lines = [record(run="a"), record(run="b", state_bytes=10, multiplications=None), record(run="c", multiplications=7)]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [each.get("multiplications") for each in ResultFolder(tmp_path).read()] == [None, None, 7]
 
 
 def test_a_field_that_is_missing_is_one_sentence_when_it_is_needed() -> None:

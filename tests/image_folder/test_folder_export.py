@@ -39,6 +39,9 @@ MODELS = {
     "vectors, softmax": lambda: (*vectors(60), OnlineClassifier("er", classifier="softmax")),
     "vectors, raw means": lambda: (*vectors(60), OnlineClassifier("er", classifier="ncm-raw")),
     "vectors, proxies": lambda: (*vectors(60), OnlineClassifier(classifier="proxy")),
+    "vectors, ridge": lambda: (*vectors(60), OnlineClassifier("er", classifier="ridge")),
+    "vectors, covariance": lambda: (*vectors(60), OnlineClassifier("er", classifier="lda")),
+    "vectors, blend": lambda: (*vectors(60), OnlineClassifier("er", classifier="blend")),
     "embeddings": lambda: (*vectors(60), OnlineClassifier(backbone="identity")),
 }
 

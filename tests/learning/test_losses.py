@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemon import MnemonError, losses
+from mnemon.learning.losses import proxy_logits
 
 
 def circle(*degrees):
@@ -49,6 +51,17 @@ def test_proxy_nca_vectors():
     assert losses.proxy_nca(Z, Y, PROXIES).item() == pytest.approx(by_cosine.item(), abs=1e-12)
     hybrid = losses.multi_similarity(Z, Y) + 0.5 * losses.proxy_nca(Z, Y, PROXIES)
     assert hybrid.item() == pytest.approx(1.430885, abs=1e-6)
+
+
+def test_the_scale_of_proxy_nca_is_a_factor_on_the_cosine():
+    """At 2, the paper's distance, not a bit is another one."""
+    plain = 2 * Z @ PROXIES.T - PROXIES.square().sum(1)
+    assert torch.equal(proxy_logits(Z, PROXIES), plain)
+    assert torch.equal(proxy_logits(Z, PROXIES, scale=2.0), plain)
+    cosine = Z @ F.normalize(PROXIES, dim=1).T
+    for scale in (0.5, 16.0):
+        found = proxy_logits(Z, F.normalize(PROXIES, dim=1), scale=scale)
+        assert torch.allclose(found.log_softmax(1), (scale * cosine).log_softmax(1), atol=1e-10)
 
 
 def test_proxy_nca_runs_over_the_classes_seen():

@@ -27,14 +27,17 @@ def test_projection_vector():
     assert torch.equal(project(g, g)[0], g[0])
 
 
-def test_agem_is_its_algorithm():
-    learner = make("a-gem", memory_size=25)
+@pytest.mark.parametrize(("given", "size"), [({}, 10), ({"reference_size": 17}, 17), ({"reference_size": 40}, 40)])
+def test_agem_is_its_algorithm(given, size):
+    """The last one looks at more rows than there are: at all of them."""
+    learner = make("a-gem", memory_size=25, **given)
     dots = []
 
     def one_step(ref, memory, step, new):
         g = flat(ref.gradient(normalised(new), Y[new]))
         if memory:
-            x_ref, y_ref = stack(memory, drawn(learner, step, "replay", 10))
+            x_ref, y_ref = stack(memory, drawn(learner, step, "replay", size))
+            assert len(y_ref) == min(size, 25, 10 * step)
             g_ref = flat(ref.gradient(x_ref, y_ref))
             dots.append(float(g @ g_ref))
             if g @ g_ref < 0:
@@ -98,7 +101,7 @@ def test_mir_is_its_algorithm(statistics):
     assert ref.equals(learner)
 
 
-@pytest.mark.parametrize("loss", ["ce", "ace", "hybrid", "hybrid-ace", "las"])
+@pytest.mark.parametrize("loss", ["ce", "ace", "hybrid", "hybrid-ace", "hybrid-ce", "las"])
 def test_the_virtual_step_is_a_step_on_the_new_samples(loss):
     learner = make("mir", loss, memory_size=40)
     learn(learner, 10)
@@ -182,6 +185,20 @@ def test_ace_is_its_formula(method):
     assert value.item() == pytest.approx(expected.item(), abs=1e-10)
     gradients = [torch.autograd.grad(v, learner.parameters, retain_graph=True) for v in (value, expected)]
     assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(*gradients, strict=True))
+
+
+def test_hybrid_ce_is_the_sum_of_its_two_parts():
+    learner = make("er", "hybrid-ce", memory_size=30, gamma=0.25)
+    learn(learner, 12)
+    rows = [1, 2, 45, 46, 90, 91, 100, 101]
+    out = learner.net(normalised(rows))
+    parts = [choose("er", loss).objective(out, Y[rows], learner.seen, 3) for loss in ("ms", "ce")]
+    assert min(part.item() for part in parts) > 0
+    value = learner.objective(out, Y[rows], learner.seen, 3)
+    assert value.item() == pytest.approx((parts[0] + 0.25 * parts[1]).item(), abs=1e-12)
+    assert choose("er", "hybrid-ce").objective.gamma == 1.0
+    scored = learner.objective.per_sample(out, Y[rows], learner.seen)
+    assert scored.mean().item() == pytest.approx(parts[1].item(), abs=1e-12)  # methods score by the discriminative part
 
 
 def test_ace_without_replay_is_cross_entropy_over_the_batch():

@@ -33,12 +33,12 @@ WEIGHTS = ("none", "class")
 
 
 @dataclass(frozen=True)
-class Ridge(Classifier):
-    """Ridge regression of one-hot targets on the features of the memory."""
+class Regression(Classifier):
+    """Least squares with a penalty: one-hot targets from the features of the memory."""
 
-    name: ClassVar[str] = "ridge"
-    doc: ClassVar[str] = "ridge regression on the memory"
-    needs: ClassVar[str] = "memory"
+    name: ClassVar[str] = "regression"
+    doc: ClassVar[str] = "least squares on the memory"
+    needs: ClassVar[tuple[str, ...]] = ("memory",)
     lam: float = option(1.0, "weight of the penalty", above=0)
     weight: str = option("none", "what samples weigh", choices=WEIGHTS)
     degree: int = option(1, "of the features", least=1, most=3)
@@ -53,30 +53,30 @@ class Ridge(Classifier):
 
 
 @pytest.fixture(autouse=True)
-def ridge(monkeypatch):
-    monkeypatch.setitem(CLASSIFIERS, "ridge", Ridge)
+def regression(monkeypatch):
+    monkeypatch.setitem(CLASSIFIERS, "regression", Regression)
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ("ncm", "ncm"),
-        ("ridge", "ridge"),
-        ("ridge:lam=1", "ridge"),
-        ("ridge:lam=1.0:degree=1:weight=none", "ridge"),
-        ("ridge:lam=10", "ridge:lam=10"),
-        ("ridge:lam=1e1", "ridge:lam=10"),
-        ("ridge:lam=0.50", "ridge:lam=0.5"),
-        ("ridge:lam=1e-9", "ridge:lam=1e-09"),
-        ("ridge:lam=1e+20", "ridge:lam=1e20"),
-        ("ridge:weight=class:lam=10:degree=02", "ridge:degree=2:lam=10:weight=class"),
-        ("ridge:origin=far-away_1.2", "ridge:origin=far-away_1.2"),
+        ("regression", "regression"),
+        ("regression:lam=1", "regression"),
+        ("regression:lam=1.0:degree=1:weight=none", "regression"),
+        ("regression:lam=10", "regression:lam=10"),
+        ("regression:lam=1e1", "regression:lam=10"),
+        ("regression:lam=0.50", "regression:lam=0.5"),
+        ("regression:lam=1e-9", "regression:lam=1e-09"),
+        ("regression:lam=1e+20", "regression:lam=1e20"),
+        ("regression:weight=class:lam=10:degree=02", "regression:degree=2:lam=10:weight=class"),
+        ("regression:origin=far-away_1.2", "regression:origin=far-away_1.2"),
     ],
 )
 def test_each_classifier_has_one_name(text, name):
     assert classifier(text).name == name
     assert classifier(name) == classifier(text)
-    assert Ridge.name == "ridge"  # the class keeps its own
+    assert Regression.name == "regression"  # the class keeps its own
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,32 @@ def test_each_backbone_has_one_name(text, name):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rigde:lam=10", "unknown classifier 'rigde'; did you mean 'ridge'?"),
-        ("ridge:lamda=1", "the classifier ridge has no option 'lamda'; it has degree, lam, origin, weight."),
-        ("ncm:lam=1", "the classifier ncm has no option 'lam' (it is an option of ridge); it has none."),
-        ("ridge:lam=big", "the classifier ridge: lam must be of type float, not 'big'."),
-        ("ridge:lam=0", "the classifier ridge: lam must be above 0, not 0.0."),
-        ("ridge:lam=inf", "the classifier ridge: lam must be a finite number, not inf."),
-        ("ridge:degree=1.5", "the classifier ridge: degree must be of type int, not '1.5'."),
-        ("ridge:weight=clas", "the classifier ridge: unknown weight 'clas'; did you mean 'class'?"),
-        ("ridge:origin=a/b", "the classifier ridge: origin may hold letters, digits and . _ - signs, not 'a/b'."),
-        ("ridge:lam=1:lam=2", "lam is given twice in 'ridge:lam=1:lam=2'."),
+        ("regresion:lam=10", "unknown classifier 'regresion'; did you mean 'regression'?"),
+        ("regression:lamda=1", "the classifier regression has no option 'lamda'; it has degree, lam, origin, weight."),
+        (
+            "ncm:lam=1",
+            "the classifier ncm has no option 'lam' (it is an option of lda, ridge, regression); it has none.",
+        ),
+        ("regression:lam=big", "the classifier regression: lam must be of type float, not 'big'."),
+        ("regression:lam=0", "the classifier regression: lam must be above 0, not 0.0."),
+        ("regression:lam=inf", "the classifier regression: lam must be a finite number, not inf."),
+        ("regression:degree=1.5", "the classifier regression: degree must be of type int, not '1.5'."),
+        ("regression:weight=clas", "the classifier regression: unknown weight 'clas'; did you mean 'class'?"),
+        (
+            "regression:origin=a/b",
+            "the classifier regression: origin may hold letters, digits and . _ - signs, not 'a/b'.",
+        ),
+        ("regression:lam=1:lam=2", "lam is given twice in 'regression:lam=1:lam=2'."),
         (3, "a classifier is chosen by its name, not by 3."),
         *(
-            (text, f"options of a classifier are written as ridge:option=value:option=value, not {text!r}.")
-            for text in ("ridge:", "ridge:10", "ridge:lam=", "ridge:=10", "ridge:lam=1::weight=class")
+            (text, f"options of a classifier are written as regression:option=value:option=value, not {text!r}.")
+            for text in (
+                "regression:",
+                "regression:10",
+                "regression:lam=",
+                "regression:=10",
+                "regression:lam=1::weight=class",
+            )
         ),
     ],
 )
@@ -136,17 +148,17 @@ def test_a_backbone_that_is_refused_is_one_sentence_that_says_what_there_is(text
 
 
 def test_parameters_of_a_classifier_are_in_its_name_and_not_in_the_runs(tmp_path):
-    wanted = ("ncm", "ridge", "ridge:lam=10", "ridge:lam=1000:degree=2")
+    wanted = ("ncm", "regression", "regression:lam=10", "regression:lam=1000:degree=2")
     made = runner.run_all([Spec("er", "split-digits", classifiers=wanted)], tmp_path)
-    there = ["ncm", "ridge", "ridge:lam=10", "ridge:degree=2:lam=1000"]
+    there = ["ncm", "regression", "regression:lam=10", "regression:degree=2:lam=1000"]
     assert [r["classifier"] for r in made] == there
     assert len({r["run"] for r in made}) == 1
     assert len({r["average_accuracy"] for r in made}) == 4
     details = json.loads((tmp_path / "details" / f"{made[0]['run']}.json").read_text())
     assert list(details["classifiers"]) == there
-    (again,) = runner.run_all([Spec("er", "split-digits", classifiers=("ridge:lam=10.0",))], tmp_path)
+    (again,) = runner.run_all([Spec("er", "split-digits", classifiers=("regression:lam=10.0",))], tmp_path)
     assert again == made[2]  # it is there, under the same name
-    alone = mnemon.run("er", "split-digits", classifier="ridge:lam=10", device="cpu")
+    alone = mnemon.run("er", "split-digits", classifier="regression:lam=10", device="cpu")
     assert (alone["run"], alone["average_accuracy"]) == (made[2]["run"], made[2]["average_accuracy"])
     (section,) = groups.read(tmp_path)
     assert len(section.groups) == 4
@@ -156,7 +168,7 @@ def test_parameters_of_a_classifier_are_in_its_name_and_not_in_the_runs(tmp_path
 
 def test_checkpoints_of_classifiers_with_options(tmp_path, monkeypatch):
     """The folder's name is allowed on every system, says what the classifier is, and is found again."""
-    asked = Spec("er", "split-digits", classifiers=("ridge:lam=10:weight=class", "ncm"))
+    asked = Spec("er", "split-digits", classifiers=("regression:lam=10:weight=class", "ncm"))
     whole = runner.run_all([asked], tmp_path / "whole")
     settle = Executor.settle
 
@@ -170,13 +182,13 @@ def test_checkpoints_of_classifiers_with_options(tmp_path, monkeypatch):
         with suppress(KeyboardInterrupt):
             runner.run_all([asked], tmp_path, checkpoint_every=0)
     (folder,) = (path for path in (tmp_path / "checkpoints").iterdir() if path.is_dir())
-    assert folder.name == f"{whole[0]['run']}+ncm+ridge,lam=10,weight=class"
+    assert folder.name == f"{whole[0]['run']}+ncm+regression,lam=10,weight=class"
     resumed = runner.run_all([asked], tmp_path)
     assert [r["accuracy_matrix"] for r in resumed] == [r["accuracy_matrix"] for r in whole]
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("name", ["softmax", "ncm", "ncm-raw", "ncm-unit", "proxy", "prototype"])
+@pytest.mark.parametrize("name", list(CLASSIFIERS))
 def test_names_without_options_are_file_names_as_they_are(name):
     assert named.in_file_name(classifier(name).name) == name
 
@@ -205,8 +217,10 @@ def test_options_of_a_backbone_make_another_run(tmp_path):
 def test_a_printed_command_makes_the_run_again(tmp_path, monkeypatch):
     given = {"options": {"lr": 0.33}, "order": "random"}
     asked = [
-        Spec("er", "split-digits", 0, None, ("ridge:weight=class:lam=0.5", "ncm"), backbone="mlp:width=64", **given),
-        Spec("hybrid", "split-digits", 0, None, ("ridge:lam=3",), backbone="identity"),
+        Spec(
+            "er", "split-digits", 0, None, ("regression:weight=class:lam=0.5", "ncm"), backbone="mlp:width=64", **given
+        ),
+        Spec("hybrid", "split-digits", 0, None, ("regression:lam=3",), backbone="identity"),
     ]
     found = []
     monkeypatch.setattr(runner, "run_all", lambda specs, *_, **__: found.extend(specs) or sys.exit())
@@ -230,21 +244,21 @@ def test_a_record_of_a_backbone_or_classifier_that_is_not_known_is_still_read():
 def test_the_estimator_takes_saves_and_loads_them(tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(80, 6)).astype(np.float32), np.arange(80) % 4
-    clf = OnlineClassifier(classifier="ridge:lam=10.0", backbone="mlp:width=16", memory_size=40).fit(x, y)
-    other = OnlineClassifier(classifier="ridge:lam=0.01", backbone="mlp:width=16", memory_size=40).fit(x, y)
+    clf = OnlineClassifier(classifier="regression:lam=10.0", backbone="mlp:width=16", memory_size=40).fit(x, y)
+    other = OnlineClassifier(classifier="regression:lam=0.01", backbone="mlp:width=16", memory_size=40).fit(x, y)
     assert not np.array_equal(clf.predict_proba(x), other.predict_proba(x))
     assert clf._model.learner.net.dim == 16
     clf.save(tmp_path / "model")
     loaded = OnlineClassifier.load(tmp_path / "model")
     assert loaded.get_params() == clf.get_params()
-    assert loaded._model.choice.classifiers == [Ridge(lam=10.0)]
+    assert loaded._model.choice.classifiers == [Regression(lam=10.0)]
     assert np.array_equal(loaded.predict_proba(x), clf.predict_proba(x))
     assert np.allclose(clf.predict_proba(x).sum(1), 1)
-    on_features = OnlineClassifier(classifier="ridge", backbone="identity").fit(x, y)
+    on_features = OnlineClassifier(classifier="regression", backbone="identity").fit(x, y)
     assert on_features._model.choice.objective.name == "ms"  # nothing to train
 
 
-RIDGE = """
+REGRESSION = """
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -255,10 +269,10 @@ from mnemon.learning.options import option
 
 
 @dataclass(frozen=True)
-class Ridge(Classifier):
-    name: ClassVar[str] = "ridge"
-    doc: ClassVar[str] = "ridge regression on the memory"
-    needs: ClassVar[str] = "memory"
+class Regression(Classifier):
+    name: ClassVar[str] = "regression"
+    doc: ClassVar[str] = "least squares on the memory"
+    needs: ClassVar[tuple[str, ...]] = ("memory",)
     lam: float = option(1.0, "weight of the penalty", above=0)
 
     def prepare(self, learner):
@@ -294,7 +308,7 @@ def test_a_classifier_and_a_backbone_are_one_file_each(tmp_path):
     """Put into the package, they are listed, run (by workers too) and recorded."""
     copied = tmp_path / "src" / "mnemon"
     shutil.copytree(Path(mnemon.__file__).parent, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    (copied / "learning" / "classifiers" / "ridge.py").write_text(RIDGE)
+    (copied / "learning" / "classifiers" / "regression.py").write_text(REGRESSION)
     (copied / "learning" / "backbones" / "linear.py").write_text(LINEAR)
 
     def run(words):
@@ -305,13 +319,13 @@ def test_a_classifier_and_a_backbone_are_one_file_each(tmp_path):
         return done.stdout
 
     listed = " ".join(run("list").split())
-    assert "ridge regression on the memory; options: lam=1.0" in listed
+    assert "least squares on the memory; options: lam=1.0" in listed
     assert "one linear layer; options: size=32" in listed
-    given = "--classifier ncm,ridge:lam=10 --backbone linear:size=16 --seeds 2 --jobs 2 --device cpu --out runs"
+    given = "--classifier ncm,regression:lam=10 --backbone linear:size=16 --seeds 2 --jobs 2 --device cpu --out runs"
     run(f"run --method er --stream split-digits {given}")
     found = ResultFolder(tmp_path / "runs").read()
     assert sorted((r["seed"], r["classifier"]) for r in found) == [
-        (seed, name) for seed in (0, 1) for name in ("ncm", "ridge:lam=10")
+        (seed, name) for seed in (0, 1) for name in ("ncm", "regression:lam=10")
     ]
     assert {(r["backbone"], r["protocol"]["backbone"]) for r in found} == {("linear:size=16", "Sequential:size=16")}
     assert len({r["average_accuracy"] for r in found}) == 4

@@ -19,6 +19,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
 from mnemon.learning.methods.er import ER
+from mnemon.learning.objectives import OBJECTIVES
 from mnemon.learning.options import option
 from mnemon.learning.stacked.stack import Stack
 from mnemon.report import groups
@@ -145,7 +146,10 @@ def test_the_options_that_came_later():
     found = {name: list(options.omitted_at_default(method)) for name, method in methods().items()}
     del found["averaging"]
     mir = {"mir", "gmed-mir"}
-    assert found == {name: ["forward", "statistics"] if name in mir else ["forward"] for name in found}
+    own = {name: ["statistics"] if name in mir else ["reference_size"] if name == "a-gem" else [] for name in found}
+    assert found == {name: ["forward", *own[name]] for name in found}
+    losses = {name: list(options.omitted_at_default(loss)) for name, loss in OBJECTIVES.items()}
+    assert {name: later for name, later in losses.items() if later} == {"pnca": ["scale"], "hybrid": ["scale"]}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_the_options_that_came_later():
     [
         (
             {"gamma": 1.0},
-            "er with the loss ce has no option 'gamma' (it is an option of the loss hybrid or hybrid-ace); "
+            "er with the loss ce has no option 'gamma' (it is an option of the loss hybrid or hybrid-ace or hybrid-ce); "
             "it has batch_size, forward, lr, memory_size, replay_size.",
         ),
         (

@@ -10,6 +10,7 @@ import torch
 import by_hand
 from mnemon.learning.build import choose
 from mnemon.learning.captured import members
+from mnemon.learning.classifiers import classifier
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
 from mnemon.learning.stacked import can_stack
@@ -57,6 +58,16 @@ def test_a_stack_learns_what_each_would_alone(method):
     assert not torch.equal(
         stacked[0].state()["net.backbone.hidden1.weight"], stacked[1].state()["net.backbone.hidden1.weight"]
     )
+
+
+def test_the_memory_of_a_stacked_learner_is_read_as_that_of_one_alone():
+    stacked, alone = ([make("er", seed) for seed in range(2)] for _ in range(2))
+    learn_together(stacked)
+    wanted = [classifier(name) for name in ("ncm", "ridge", "lda", "blend")]
+    for one, other in zip(stacked, alone, strict=True):
+        other.learn(X, Y, ROWS)
+        for mine, its in zip(one.scores(X[:50], wanted), other.scores(X[:50], wanted), strict=True):
+            torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
 
 
 def test_separate_passes_and_second_views_stack_too():
@@ -109,6 +120,7 @@ def test_statistics_that_a_look_moves_move_in_a_stack_too(method):
     [
         ("hybrid", [{"lr": 0.1, "gamma": 0.5}, {"lr": 0.2, "gamma": 0.0}, {"lr": 0.2, "gamma": 2.0}]),
         ("gmed-mir", [{"lr": 0.05, "edit_rate": 1.0}, {"lr": 0.1, "edit_rate": 0.1}, {"lr": 0.1, "edit_hold": 0.5}]),
+        ("hybrid", [{"scale": 2.0}, {"scale": 16.0}, {"scale": 0.5, "gamma": 1.0}]),
         ("las", [{"prior_weight": 0.5}, {"prior_decay": 0.5}, {}]),
         ("scr", [{"temperature": 0.2}, {}, {"lr": 0.3}]),
     ],

@@ -70,7 +70,7 @@ def _losses() -> None:
 def _classifiers() -> None:
     from mnemon.learning.classifiers import CLASSIFIERS
 
-    rows = [(name, classifier.described(), classifier.needs) for name, classifier in CLASSIFIERS.items()]
+    rows = [(name, classifier.described(), ", ".join(classifier.needs)) for name, classifier in CLASSIFIERS.items()]
     table("classifiers", ("name", WHAT, "needs"), rows)
 
 

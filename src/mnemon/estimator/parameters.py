@@ -31,7 +31,7 @@ def choice(of: Mapping[str, Any]) -> Choice:
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
     if same(of["backbone"], "identity") and loss is None and not kind.needs_sample_loss:
         classifier = classifier or kind.default_classifier
-        if classifier_named(classifier).needs == "memory":
+        if classifier_named(classifier).needs == ("memory",):
             # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
             loss = "ms"
     try:

@@ -11,7 +11,8 @@ from mnemon.learning.methods import methods
 
 # What a field holds where it is there. Older records lack some, and newer versions may add others, which are kept.
 TEXT = ("run", "method", "stream", "loss", "classifier", "split", "order", "device", "precision")
-WHOLE = ("seed", "threads", "at_once", "memory_size")
+WHOLE = ("seed", "threads", "at_once", "memory_size", "state_bytes")
+WHOLE_OR_NULL = ("multiplications",)
 NUMBER = ("average_accuracy",)
 NUMBER_OR_NULL = ("average_forgetting", "anytime_accuracy", "learning_accuracy")
 MAPPING = ("options", "protocol", "seconds", "data", "versions")
@@ -19,6 +20,7 @@ REQUIRED = ("run", "classifier")
 KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (TEXT, "text", lambda value: isinstance(value, str)),
     (WHOLE, "a whole number", lambda value: type(value) is int),
+    (WHOLE_OR_NULL, "a whole number or null", lambda value: value is None or type(value) is int),
     (NUMBER, "a number", lambda value: _is_number(value)),
     (NUMBER_OR_NULL, "a number or null", lambda value: value is None or _is_number(value)),
     (MAPPING, "an object", lambda value: isinstance(value, dict)),

@@ -20,6 +20,7 @@ from mnemon.experiments.record import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
+from mnemon.learning import cost
 from mnemon.learning.backbones import title
 from mnemon.runtime.device import Engine
 
@@ -68,6 +69,12 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
         "split": spec.split,
         "cell": spec.cell,
     }
+    costs = {
+        "state_bytes": cost.state_bytes(run.learner),
+        "multiplications": cost.multiplications(
+            choice.method, choice.objective, scenario.inputs, scenario.backbone, run.learner.net.capacity
+        ),
+    }
     made = []
     for classifier in choice.classifiers:
         matrix = [row[classifier.name]["accuracy"] for row in run.rows]
@@ -104,6 +111,7 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
                         "parameters": run.learner.parameter_count(),
                     },
                     "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
+                    **costs,
                     "backbone": spec.backbone,  # as it was asked for; None: the dataset's own
                     "device": engine.name,
                     "threads": torch.get_num_threads(),

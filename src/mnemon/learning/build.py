@@ -95,9 +95,9 @@ def choose(
 
 def _default(method: type[Method], objective: type[Objective]) -> str:
     """The method's own classifier if this loss trains what it needs (ER with MS has no softmax head), else one that fits."""
-    there = {objective.trains, objective.keeps, "memory" if method.replays else None}
+    there = _there(method, objective)
     for name in (method.default_classifier, "ncm", "proxy", "softmax", "prototype"):
-        if CLASSIFIERS[name].needs in there:
+        if there.issuperset(CLASSIFIERS[name].needs):
             return name
     raise MnemonError(
         f"the loss {objective.name} trains features only, and {method.name} keeps no memory to classify with."
@@ -106,13 +106,27 @@ def _default(method: type[Method], objective: type[Objective]) -> str:
 
 def _classifier(text: str, method: type[Method], objective: type[Objective]) -> Classifier:
     classifier = classifier_named(text)
-    if classifier.needs == "memory" and not method.replays:
-        raise MnemonError(f"{classifier.name} takes its class means from the memory, and {method.name} keeps none.")
-    if classifier.needs in ROWS and classifier.needs not in (objective.trains, objective.keeps):
-        raise MnemonError(
-            f"{classifier.name} needs {ROWS[classifier.needs]}, which the loss {objective.name} does not train."
-        )
+    there = _there(method, objective)
+    for need in classifier.needs:
+        if need not in there:
+            raise MnemonError(f"{classifier.name} {_lacking(need, method, objective)}")
     return classifier
+
+
+def _there(method: type[Method], objective: type[Objective]) -> set[str]:
+    """What a classifier can read."""
+    rows = {name for name in (objective.trains, objective.keeps) if name}
+    return rows | {name for name, kept in (("memory", method.replays), ("statistics", method.keeps_statistics)) if kept}
+
+
+def _lacking(need: str, method: type[Method], objective: type[Objective]) -> str:
+    """Why what a classifier needs is not there: the rest of a sentence that begins with its name."""
+    if need == "memory":
+        return f"takes its features from the memory, and {method.name} keeps none."
+    if need == "statistics":
+        keeping = " or ".join(name for name, kind in methods().items() if kind.keeps_statistics)
+        return f"reads the statistics that {keeping} keeps, and {method.name} keeps none."
+    return f"needs {ROWS[need]}, which the loss {objective.name} does not train."
 
 
 def _owner(option: str) -> str:

@@ -21,7 +21,8 @@ Scores = Callable[[Output], Tensor]  # one pass's output -> [n, capacity], −in
 class Classifier(Named):
     """One file in classifiers/ each; options are fields."""
 
-    needs: ClassVar[str]  # what must be there: "memory", or class rows ("head", "proxies", "prototypes")
+    # What must be there: the method's "memory" or "statistics", class rows of the loss ("head", "proxies", "prototypes").
+    needs: ClassVar[tuple[str, ...]]
     gaussian: ClassVar[bool] = False  # True: half a score is a log-density; False: scores are logits
 
     def prepare(self, learner: Learner) -> Scores:

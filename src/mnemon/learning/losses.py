@@ -75,9 +75,13 @@ def proxy_nca(z: Tensor, y: Tensor, proxies: Tensor, *, seen: Tensor | None = No
     return F.cross_entropy(proxy_logits(z, proxies, seen), y)
 
 
-def proxy_logits(z: Tensor, proxies: Tensor, seen: Tensor | None = None) -> Tensor:
-    """−‖z − p_c‖² [n, C], up to ‖z‖², which is the same for every class; −inf for classes not seen."""
+def proxy_logits(z: Tensor, proxies: Tensor, seen: Tensor | None = None, *, scale: float = 2.0) -> Tensor:
+    """scale/2 · −‖z − p_c‖² [n, C], up to ‖z‖², which is the same for every class; −inf for classes not seen.
+
+    With unit proxies that is scale · (cos − 1), so the paper's distance is the scale 2.
+    """
     logits = 2 * z @ proxies.T - proxies.square().sum(1)
+    logits = logits * (scale / 2)  # not left out where it is 1, which changes no bit: in a stack it may be a tensor
     return logits if seen is None else only_seen(logits, seen)
 
 

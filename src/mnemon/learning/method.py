@@ -87,6 +87,9 @@ class Method:
     fills_first: ClassVar[bool] = False  # True: steps are others once the memory is full
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
+    keeps_statistics: ClassVar[bool] = (
+        False  # True: counts, means and a covariance of the features, which a classifier reads
+    )
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)

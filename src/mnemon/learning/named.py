@@ -1,4 +1,4 @@
-"""Classes that are chosen by name, one file each, with options in one canonical form: `ridge:lam=10:weight=class`."""
+"""Classes that are chosen by name, one file each, with options in one canonical form: `blend:sharpness=4`."""
 
 from __future__ import annotations
 

@@ -70,10 +70,16 @@ class ProxyNCA(CrossEntropy):
 
     name: ClassVar[str] = "pnca"
     trains: ClassVar[str | None] = "proxies"
+    scale: float = option(
+        2.0, "Proxy-NCA: factor on the cosine in the logits; 2 is the paper's −‖z − p‖²", above=0, since="0.2"
+    )
 
     def logits(self, out: Output, seen: Tensor) -> Tensor:
+        return self.to_proxies(unit(out.features), out, seen)
+
+    def to_proxies(self, z: Tensor, out: Output, seen: Tensor) -> Tensor:
         assert out.proxies is not None
-        return proxy_logits(unit(out.features), out.proxies, seen)
+        return proxy_logits(z, out.proxies, seen, scale=self.scale)
 
     def after(self, net: Network, out: Output, y: Tensor) -> None:
         assert net.proxies is not None
@@ -112,8 +118,7 @@ class HybridLoss(ProxyNCA, MultiSimilarity):
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         z = unit(out.features)
-        assert out.proxies is not None
-        return self.pairs(z, y) + self.gamma * F.cross_entropy(proxy_logits(z, out.proxies, seen), y)
+        return self.pairs(z, y) + self.gamma * F.cross_entropy(self.to_proxies(z, out, seen), y)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,17 @@ class HybridACELoss(ACE, MultiSimilarity):
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         return self.pairs(unit(out.features), y) + self.gamma * ACE.__call__(self, out, y, seen, new)
+
+
+@dataclass(frozen=True)
+class HybridCELoss(CrossEntropy, MultiSimilarity):
+    """L_MS + γ·L_CE: the hybrid with plain cross-entropy in the place of Proxy-NCA (ours, not the paper's)."""
+
+    name: ClassVar[str] = "hybrid-ce"
+    gamma: float = option(1.0, "weight γ of the discriminative part beside Multi-Similarity", least=0)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        return self.pairs(unit(out.features), y) + self.gamma * CrossEntropy.__call__(self, out, y, seen, new)
 
 
 @dataclass(frozen=True)
@@ -238,5 +254,16 @@ def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     return only_seen(unit(out.embedding) @ out.prototypes.T, seen)
 
 
-LOSSES = (CrossEntropy, MultiSimilarity, ProxyNCA, HybridLoss, ACE, HybridACELoss, LogitAdjusted, SupCon, CoPELoss)
+LOSSES = (
+    CrossEntropy,
+    MultiSimilarity,
+    ProxyNCA,
+    HybridLoss,
+    ACE,
+    HybridACELoss,
+    HybridCELoss,
+    LogitAdjusted,
+    SupCon,
+    CoPELoss,
+)
 OBJECTIVES: dict[str, type[Objective]] = {loss.name: loss for loss in LOSSES}

@@ -36,7 +36,7 @@ BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # they have one classifier, so the name a
 THE_PAPERS = Variant("hybrid", "hybrid", "ncm")  # the method the paper proposes
 CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
 SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
-LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE"}
+LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE", "hybrid-ce": "hybrid-CE"}
 OPTIONS = {"memory_size": "memory", "batch_size": "batch", "replay_size": "replay"}
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 

@@ -26,7 +26,7 @@ class NearestMean(Classifier):
 
     name: ClassVar[str] = "ncm"
     doc: ClassVar[str] = "nearest class mean of normalised features, means from the memory"
-    needs: ClassVar[str] = "memory"
+    needs: ClassVar[tuple[str, ...]] = ("memory",)
     gaussian: ClassVar[bool] = True
 
     def space(self, f: Tensor) -> Tensor:

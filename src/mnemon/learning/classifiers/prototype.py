@@ -18,7 +18,7 @@ class Prototype(Classifier):
 
     name: ClassVar[str] = "prototype"
     doc: ClassVar[str] = "nearest of CoPE's prototypes"
-    needs: ClassVar[str] = "prototypes"
+    needs: ClassVar[tuple[str, ...]] = ("prototypes",)
 
     def prepare(self, learner: Learner) -> Scores:
         return lambda out: prototype_logits(out, learner.seen)

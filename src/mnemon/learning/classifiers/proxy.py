@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proxy(Classifier):
-    """−‖z − p_c‖², over the classes seen."""
+    """−‖z − p_c‖² by the loss's `scale`, over the classes seen."""
 
     name: ClassVar[str] = "proxy"
     doc: ClassVar[str] = "nearest proxy"
-    needs: ClassVar[str] = "proxies"
+    needs: ClassVar[tuple[str, ...]] = ("proxies",)
 
     def prepare(self, learner: Learner) -> Scores:
-        logits = ProxyNCA().logits
+        assert isinstance(learner.objective, ProxyNCA)
+        logits = learner.objective.logits
         return lambda out: logits(out, learner.seen)

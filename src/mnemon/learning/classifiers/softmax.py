@@ -18,7 +18,7 @@ class Softmax(Classifier):
 
     name: ClassVar[str] = "softmax"
     doc: ClassVar[str] = "the linear head that cross-entropy trains"
-    needs: ClassVar[str] = "head"
+    needs: ClassVar[tuple[str, ...]] = ("head",)
 
     def prepare(self, learner: Learner) -> Scores:
         logits = CrossEntropy().logits

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon.learning.method import Batch, Method, StepResult
+from mnemon.learning.method import Batch, Method, Plan, Span, StepResult
+from mnemon.learning.options import option
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -24,6 +25,23 @@ class AGEM(Method):
     citation: ClassVar[str] = "Chaudhry et al. 2019, Efficient Lifelong Learning with A-GEM"
     cost: ClassVar[str] = "1"
     own_passes: ClassVar[bool] = True
+
+    reference_size: int = option(
+        0,
+        "A-GEM: rows of the batch B_ref not to be hurt (0: replay_size); GSS: rows of each memory batch compared with",
+        least=0,
+        most=100_000,
+        since="0.2",
+    )
+
+    def rows_needed(self) -> int:
+        return min(self.reference_size or self.replay_size, self.memory_size)
+
+    def plan(self, span: Span) -> Plan:
+        return {
+            "replay": self.uniform_rows(span, count=self.reference_size or self.replay_size),
+            "write": self.reservoir(span),
+        }
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
         done = learner.loss_and_gradient(new, len(new))

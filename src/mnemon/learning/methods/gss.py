@@ -40,7 +40,12 @@ class GSS(Method):
     columns: ClassVar[dict[str, Column]] = {"score": Column(0.0)}
 
     references: int = option(10, "GSS: gradients of memory batches a sample is compared with, n", least=1, most=1000)
-    reference_size: int = option(10, "GSS: rows of each of these batches", least=1, most=1000)
+    reference_size: int = option(
+        10,
+        "A-GEM: rows of the batch B_ref not to be hurt (0: replay_size); GSS: rows of each memory batch compared with",
+        least=1,
+        most=1000,
+    )
 
     def rows_needed(self) -> int:
         return min(max(self.references * self.reference_size, self.replay_size), self.memory_size)
