@@ -15,6 +15,7 @@ from torch.func import functional_call, grad, vmap
 from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning import backbones
+from mnemon.learning.averaging import Average
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.memory import EMPTY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
@@ -88,10 +89,17 @@ class Learner:
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
         self.steps = self.samples = 0
         self._set_parameters()
+        self.average = Average(self.moving(), self.device) if method.average != 0 else None  # what predicts, if not θ
 
     def _set_parameters(self) -> None:
         trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
         self.names, self.parameters = tuple(trained), tuple(trained.values())
+        self.statistics = tuple(name for name, b in self.net.named_buffers() if b.is_floating_point())
+
+    def moving(self) -> dict[str, Tensor]:
+        """What learning changes in the network: parameters, class rows, BatchNorm's running statistics."""
+        buffers = dict(self.net.named_buffers())
+        return dict(zip(self.names, self.parameters, strict=True)) | {name: buffers[name] for name in self.statistics}
 
     # --- learning
 
@@ -133,6 +141,7 @@ class Learner:
         Returns the loss.
         """
         method, new = self.method, Batch(self.normalise(x), y)
+        known = self.seen.index_select(0, y).all() if self.average is not None else None
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
         replayed = method.retrieve(self, new, draws_)
@@ -140,6 +149,8 @@ class Learner:
         self.sgd_step(done.gradient)
         self.objective.after(self.net, done.out, done.y)
         method.write(self, x, y, draws_, done)
+        if self.average is not None and known is not None:
+            self.average.update(self.moving(), method.average, known)
         return done.loss
 
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
@@ -169,6 +180,8 @@ class Learner:
             self.memory.grow(capacity)
             self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))
             self._set_parameters()
+            if self.average is not None:
+                self.average = Average(self.moving(), self.device, self.average)
 
     def check(self) -> None:
         """Stop with a sentence if a loss was not finite."""
@@ -281,13 +294,20 @@ class Learner:
             self.net.train(training)
 
     def memory_features(self) -> tuple[Tensor, Tensor]:
-        """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
+        """f of every memory row in use, as prediction sees it, and its class; [filled, d] and [filled]."""
         rows = (self.memory.y[: self.memory.size] != EMPTY).nonzero().flatten()
         with self.evaluating():
-            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.eval_batch_size)])
+            parts = torch.split(rows, self.eval_batch_size)
+            f = torch.cat([self.predict_output(self.replay(part).x).features for part in parts])
         return f, self.memory.y[rows]
 
     # --- prediction
+
+    def predict_output(self, x: Tensor) -> Output:
+        """What the network that predicts makes of network inputs: the averaged one, where there is one. To be called within
+        `evaluating`. Training, and methods that look at the network in a step, never see the average."""
+        out: Output = self.net(x) if self.average is None else functional_call(self.net, self.average.tensors(), (x,))
+        return out
 
     def scores(self, x: Tensor, classifiers: list[Classifier]) -> list[Tensor]:
         """Scores [n, capacity] of each classifier for raw samples x; the features are computed once for all."""
@@ -295,14 +315,14 @@ class Learner:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
+            outputs = [self.predict_output(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that change, by name (views, not copies)."""
-        return {
+        found = {
             **{f"net.{name}": tensor for name, tensor in self.net.state_dict().items()},
             "memory.x": self.memory.x[: self.memory.size],
             "memory.y": self.memory.y[: self.memory.size],
@@ -311,6 +331,10 @@ class Learner:
             "counts": self.counts,
             "bad_step": self.bad_step,
         }
+        if self.average is not None:
+            found |= {f"average.{name}": tensor for name, tensor in self.average.tensors().items()}
+            found["age"] = self.average.age
+        return found
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
         """Go on from a saved state, bit for bit; a state of another shape is refused."""

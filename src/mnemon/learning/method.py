@@ -99,6 +99,15 @@ class Method:
         choices=FORWARDS,
         since="0.1",
     )
+    average: float | str = option(
+        0.0,
+        "decay d of the averaged weights that predict: the mean over about 1/(1 − d) steps; auto follows the stream, 0 is off",
+        least=0,
+        below=1,
+        words=("auto",),
+        since="0.2",
+        switch=True,
+    )
 
     @classmethod
     def changes(cls) -> list[str]:

@@ -17,6 +17,7 @@ from torch._C._functorch import _add_batch_dim, get_unwrapped, maybe_get_bdim, m
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 from torch.func import functional_call
 
+from mnemon.learning import options
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.learning.learner import Learner
 from mnemon.learning.method import Draws
@@ -71,6 +72,8 @@ class StackedLearner(Learner):
             _with(holder, _of(what, tensors)) for what, holder in zip(("method", "objective"), self.own, strict=True)
         )
         self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
+        if self.average is not None:
+            self.average = self.average.held_by(tensors["average"], tensors["age"])
         of_net = {f"net.{name}": tensor for name, tensor in _of("net", tensors).items()}
         loss: Tensor = functional_call(self.whole, of_net, (self, x, y, draws))
         return loss
@@ -156,7 +159,7 @@ class _Step(nn.Module):
 def _changing(learner: Learner) -> Tensors:
     """All tensors that a step reads and writes, by name."""
     memory = learner.memory
-    return {
+    found = {
         **{f"net.{name}": p for name, p in learner.net.named_parameters()},
         **{f"net.{name}": b for name, b in learner.net.named_buffers()},
         "memory.x": memory.x,
@@ -164,6 +167,9 @@ def _changing(learner: Learner) -> Tensors:
         **{f"memory.{name}": column for name, column in memory.extra.items()},
         "seen": learner.seen,
     }
+    if learner.average is not None:
+        found |= {"average": learner.average.flat, "age": learner.average.age}
+    return found
 
 
 def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
@@ -176,8 +182,8 @@ def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
 
 def _kind(holder: Any) -> tuple[Any, ...]:
     """All of a method or a loss but the numbers that may differ in a stack."""
-    values = ((field.name, getattr(holder, field.name)) for field in dataclasses.fields(holder))
-    return type(holder), *((name, value) for name, value in values if not isinstance(value, float))
+    values = {field.name: getattr(holder, field.name) for field in dataclasses.fields(holder)}
+    return type(holder), *options.same_in_a_stack(options.fields(holder), values).items()
 
 
 def _different(holders: list[Any], learner: Learner) -> Tensors:
