@@ -274,7 +274,7 @@ PROTOCOL = [
     "backbone",
     "parameters",
 ]
-EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward", "average"]
+EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward", "average", "sgd_momentum", "weight_decay"]
 OPTIONS = {  # of each method, beyond those
     "a-gem": [],
     "aser": ["neighbours", "per_class"],

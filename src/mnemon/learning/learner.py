@@ -89,6 +89,9 @@ class Learner:
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
         self.steps = self.samples = 0
         self._set_parameters()
+        # v of each parameter; none without momentum. A class row that is new has not moved yet.
+        self.velocity = tuple(torch.zeros_like(p, requires_grad=False) for p in self.parameters if method.sgd_momentum)
+        self.decays = method.weight_decay != 0
         self.average = Average(self.moving(), self.device) if method.average != 0 else None  # what predicts, if not θ
 
     def _set_parameters(self) -> None:
@@ -179,7 +182,9 @@ class Learner:
             self.net.grow(capacity)
             self.memory.grow(capacity)
             self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))
+            old = self.velocity
             self._set_parameters()
+            self.velocity = tuple(_grown(v, p) for v, p in zip(old, self.parameters[: len(old)], strict=True))
             if self.average is not None:
                 self.average = Average(self.moving(), self.device, self.average)
 
@@ -224,7 +229,8 @@ class Learner:
         return out
 
     def virtual_step(self, new: Batch) -> Parameters:
-        """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
+        """θᵛ = θ − η ∇L(B_n): where one plain step of SGD on the new samples alone, without momentum and weight decay, would
+        lead. θ itself does not move."""
         loss = self.objective(self.forward_frozen(new), new.y, self.seen, len(new))
         gradient = self.differentiate(loss, self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
@@ -249,7 +255,30 @@ class Learner:
         """Differentiate a loss."""
         return StepResult(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
 
-    # --- the four places where it matters whether a learner is one of a stack (stacked/stack.py)
+    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
+        """Take the step of torch.optim.SGD: g ← g + w·θ; v ← m·v + g; θ ← θ − η·v. Plain, it is θ ← θ − η·g."""
+        if not self.parameters:
+            return
+        if self.decays:
+            gradient = self._with_decay(gradient)
+        if self.velocity:
+            self.multiply(self.velocity, self.method.sgd_momentum)
+            self.add(self.velocity, gradient, 1.0)
+            gradient = self.velocity
+        self.add(self.parameters, gradient, -self.method.lr)
+
+    def _with_decay(self, gradient: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """g + w·θ. Class rows held ready for classes not seen yet do not decay: they are what they are drawn as when their
+        class comes."""
+        found = []
+        for name, p, g in zip(self.names, self.parameters, gradient, strict=True):
+            theta = p.detach()
+            if name in self.net.class_rows:
+                theta = theta * self.seen.reshape(-1, *[1] * (theta.ndim - 1))
+            found.append(g + self.method.weight_decay * theta)
+        return tuple(found)
+
+    # --- the five places where it matters whether a learner is one of a stack (stacked/stack.py)
 
     def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """∂loss/∂at. None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
@@ -259,10 +288,13 @@ class Learner:
         """x as something to differentiate at."""
         return x.detach().requires_grad_()
 
-    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
-        """Take the SGD step θ ← θ − η g."""
-        if self.parameters:
-            torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-self.method.lr)
+    def add(self, places: tuple[Tensor, ...], values: tuple[Tensor, ...], factor: float) -> None:
+        """places ← places + factor · values, in place."""
+        torch._foreach_add_([place.data for place in places], values, alpha=factor)
+
+    def multiply(self, places: tuple[Tensor, ...], factor: float) -> None:
+        """places ← factor · places, in place."""
+        torch._foreach_mul_([place.data for place in places], factor)
 
     def batch_gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """∇ of the mean loss of each of n batches, with BatchNorm's running statistics; x [n, m, …], y [n, m] → [n, size of
@@ -331,6 +363,7 @@ class Learner:
             "counts": self.counts,
             "bad_step": self.bad_step,
         }
+        found |= {f"velocity.{name}": v for name, v in zip(self.names, self.velocity, strict=False)}
         if self.average is not None:
             found |= {f"average.{name}": tensor for name, tensor in self.average.tensors().items()}
             found["age"] = self.average.age
@@ -348,3 +381,8 @@ class Learner:
             for name, tensor in own.items():
                 tensor.copy_(state[name])
         self.steps, self.samples = steps, samples
+
+
+def _grown(old: Tensor, like: Tensor) -> Tensor:
+    """A tensor with zeros behind its rows, as many as `like` has more."""
+    return torch.cat([old, old.new_zeros(len(like) - len(old), *old.shape[1:])]) if len(like) > len(old) else old

@@ -108,6 +108,10 @@ class Method:
         since="0.2",
         switch=True,
     )
+    sgd_momentum: float = option(
+        0.0, "momentum m of SGD: v ← m·v + g, θ ← θ − η·v", least=0, below=1, since="0.2", switch=True
+    )
+    weight_decay: float = option(0.0, "weight decay of SGD: g ← g + w·θ", least=0, since="0.2", switch=True)
 
     @classmethod
     def changes(cls) -> list[str]:
