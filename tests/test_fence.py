@@ -274,7 +274,17 @@ PROTOCOL = [
     "backbone",
     "parameters",
 ]
-EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward", "average", "sgd_momentum", "weight_decay"]
+EVERY_METHOD = [
+    "lr",
+    "batch_size",
+    "replay_size",
+    "memory_size",
+    "forward",
+    "average",
+    "sgd_momentum",
+    "weight_decay",
+    "augment",
+]
 OPTIONS = {  # of each method, beyond those
     "a-gem": [],
     "aser": ["neighbours", "per_class"],

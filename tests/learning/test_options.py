@@ -23,7 +23,12 @@ from mnemon.learning.options import option
 from mnemon.learning.stacked.stack import Stack
 from mnemon.report import groups
 
-LATER = {"average": 0.0, "sgd_momentum": 0.0, "weight_decay": 0.0}  # options of every method that came after 0.1
+LATER = {
+    "average": 0.0,
+    "sgd_momentum": 0.0,
+    "weight_decay": 0.0,
+    "augment": "none",
+}  # options of every method that came after 0.1
 HAS = ", ".join(sorted(["batch_size", "forward", "lr", "memory_size", "replay_size", *LATER]))
 
 

@@ -14,7 +14,8 @@ from torch.func import functional_call, grad, vmap
 
 from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
-from mnemon.learning import backbones
+from mnemon.learning import augmentation, backbones
+from mnemon.learning.augmentation import zero_border
 from mnemon.learning.averaging import Average
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.memory import EMPTY, Memory
@@ -148,6 +149,8 @@ class Learner:
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
         replayed = method.retrieve(self, new, draws_)
+        if method.augment != "none":
+            new, replayed = self._augmented(new, replayed, draws_["augment"])
         done = method.gradient(self, new, replayed)
         self.sgd_step(done.gradient)
         self.objective.after(self.net, done.out, done.y)
@@ -156,6 +159,30 @@ class Learner:
             self.average.update(self.moving(), method.average, known)
         return done.loss
 
+    def _augmented(self, new: Batch, replayed: Batch | None, u: Tensor) -> tuple[Batch, Batch | None]:
+        """B_n, unless only what is replayed is augmented, and B_r, with their images shifted and mirrored. What was chosen by a
+        look at the images, and what enters the memory, is the images as they came."""
+        of_new, of_replayed = torch.split(u, [len(new), len(u) - len(new)])
+        if self.method.augment == "all":
+            new = Batch(zero_border(new.x, of_new), new.y, new.rows)
+        if replayed is not None:
+            if len(replayed) > len(of_replayed):
+                raise MnemonError(
+                    f"{self.method.name} replays {len(replayed)} samples, and its most_replayed() says {len(of_replayed)}."
+                )
+            x = zero_border(replayed.x, of_replayed[: len(replayed)])
+            replayed = Batch(x, replayed.y, replayed.rows)
+        return new, replayed
+
+    def plan(self, span: Span) -> Plan:
+        """The draws of some steps of one phase: the method's, and those of the options that every method has."""
+        plan = self.method.plan(span)
+        if self.method.augment != "none":
+            replayed = self.method.most_replayed()
+            start = span.sample + span.step * replayed  # samples that had their numbers before
+            plan = plan | {"augment": augmentation.plan(span.seed, "augment", start, span.steps, span.batch + replayed)}
+        return plan
+
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
         """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples. A block must have been
         learned and counted before the next one is asked for."""
@@ -163,7 +190,7 @@ class Learner:
             span, phase = self.next_span(classes)
             other = np.flatnonzero(phase != phase[0])
             span = span.first(int(other[0]) if len(other) else span.steps)
-            yield Block(span, int(phase[0]), self.method.plan(span))
+            yield Block(span, int(phase[0]), self.plan(span))
             classes = classes[span.steps :]
 
     def next_span(self, classes: NDArray[np.int64]) -> tuple[Span, NDArray[np.int64]]:

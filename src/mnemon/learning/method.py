@@ -19,6 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemon.errors import MnemonError
+from mnemon.learning.augmentation import SHIFT
 from mnemon.learning.memory import Column, replay_rows, reservoir_slots
 from mnemon.learning.network import Output
 from mnemon.learning.options import option
@@ -30,6 +32,7 @@ Plan = dict[str, NDArray[Any]]  # what the host draws ahead, [steps, …] each
 Draws = dict[str, Tensor]  # one step's part of it, on the device
 
 FORWARDS = ("joint", "separate")
+AUGMENTED = ("none", "all", "replay")
 
 
 class Batch(NamedTuple):
@@ -112,6 +115,12 @@ class Method:
         0.0, "momentum m of SGD: v ← m·v + g, θ ← θ − η·v", least=0, below=1, since="0.2", switch=True
     )
     weight_decay: float = option(0.0, "weight decay of SGD: g ← g + w·θ", least=0, since="0.2", switch=True)
+    augment: str = option(
+        "none",
+        "images are shifted and mirrored at random in training: none, all of them, or those replayed",
+        choices=AUGMENTED,
+        since="0.2",
+    )
 
     @classmethod
     def changes(cls) -> list[str]:
@@ -127,10 +136,23 @@ class Method:
 
     def augmentation(self) -> str:
         """What is done to the images in training, for the record."""
-        return "none"
+        if self.augment == "none":
+            return "none"
+        which = "all samples" if self.augment == "all" else "replayed samples"
+        return f"shift by up to {SHIFT} pixels with zeros beyond the border, mirror; {which}"
 
     def accept(self, shape: tuple[int, ...]) -> None:
         """Refuse samples of a shape the method cannot work with."""
+        if self.augment != "none" and len(shape) != 3:
+            raise MnemonError(
+                f"augment={self.augment} needs images (channels, height, width), not samples of shape {shape}."
+            )
+        if self.augment == "replay" and not self.replays:
+            raise MnemonError(f"{self.name} replays nothing that augment=replay could shift and mirror.")
+
+    def most_replayed(self) -> int:
+        """Samples a step replays, at most."""
+        return self.replay_size if self.replays else 0
 
     def filled(self, span: Span) -> NDArray[np.int64]:
         """Memory rows in use before each step [steps]."""
