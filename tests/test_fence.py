@@ -283,6 +283,7 @@ EVERY_METHOD = [
     "average",
     "sgd_momentum",
     "weight_decay",
+    "iterations",
     "augment",
 ]
 OPTIONS = {  # of each method, beyond those

@@ -27,6 +27,7 @@ LATER = {
     "average": 0.0,
     "sgd_momentum": 0.0,
     "weight_decay": 0.0,
+    "iterations": 1,
     "augment": "none",
 }  # options of every method that came after 0.1
 HAS = ", ".join(sorted(["batch_size", "forward", "lr", "memory_size", "replay_size", *LATER]))

@@ -140,24 +140,31 @@ class Learner:
         torch.where(self.bad_step < 0, first, self.bad_step, out=self.bad_step)
 
     def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
-        """One batch B_n of the stream: retrieve, gradient, SGD, write. The same shapes at each step, no word to the host.
+        """One batch B_n of the stream: retrieve, gradient, SGD, as many times as there are iterations; write; average. The same
+        shapes at each step, no word to the host.
 
-        Returns the loss.
+        Returns the loss of the last iteration.
         """
         method, new = self.method, Batch(self.normalise(x), y)
         known = self.seen.index_select(0, y).all() if self.average is not None else None
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
-        replayed = method.retrieve(self, new, draws_)
-        if method.augment != "none":
-            new, replayed = self._augmented(new, replayed, draws_["augment"])
-        done = method.gradient(self, new, replayed)
-        self.sgd_step(done.gradient)
-        self.objective.after(self.net, done.out, done.y)
+        done = self._iteration(new, draws_)
+        for i in range(1, method.iterations):
+            done = self._iteration(new, draws_of(draws_, i))
         method.write(self, x, y, draws_, done)
         if self.average is not None and known is not None:
             self.average.update(self.moving(), method.average, known)
         return done.loss
+
+    def _iteration(self, new: Batch, draws_: Draws) -> StepResult:
+        replayed = self.method.retrieve(self, new, draws_)
+        if self.method.augment != "none":
+            new, replayed = self._augmented(new, replayed, draws_["augment"])
+        done = self.method.gradient(self, new, replayed)
+        self.sgd_step(done.gradient)
+        self.objective.after(self.net, done.out, done.y)
+        return done
 
     def _augmented(self, new: Batch, replayed: Batch | None, u: Tensor) -> tuple[Batch, Batch | None]:
         """B_n, unless only what is replayed is augmented, and B_r, with their images shifted and mirrored. What was chosen by a
@@ -175,12 +182,26 @@ class Learner:
         return new, replayed
 
     def plan(self, span: Span) -> Plan:
-        """The draws of some steps of one phase: the method's, and those of the options that every method has."""
+        """The draws of some steps of one phase: the method's, and those of the options that every method has.
+
+        Further iterations i over a batch have what is drawn for the first one drawn again, with a seed of their own, under the
+        names `KEY#i`; but not what only `write` reads."""
+        plan = self._plan(span)
+        if self.method.iterations > 1:
+            seeds = (rng.words(span.seed, "iteration", 0, self.method.iterations) >> np.uint64(1)).tolist()
+            for i, seed in enumerate(seeds[1:], 1):
+                again = self._plan(span._replace(seed=seed))
+                plan = plan | {f"{key}#{i}": v for key, v in again.items() if key not in self.method.drawn_for_write}
+        return plan
+
+    def _plan(self, span: Span) -> Plan:
+        """What one iteration draws."""
         plan = self.method.plan(span)
         if self.method.augment != "none":
             replayed = self.method.most_replayed()
             start = span.sample + span.step * replayed  # samples that had their numbers before
-            plan = plan | {"augment": augmentation.plan(span.seed, "augment", start, span.steps, span.batch + replayed)}
+            u = augmentation.plan(span.seed, "augment", start, span.steps, span.batch + replayed)
+            plan = plan | {"augment": u}
         return plan
 
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
@@ -408,6 +429,12 @@ class Learner:
             for name, tensor in own.items():
                 tensor.copy_(state[name])
         self.steps, self.samples = steps, samples
+
+
+def draws_of(draws: Draws, iteration: int) -> Draws:
+    """What a further iteration over a batch draws, by the names the first one has."""
+    end = f"#{iteration}"
+    return {key.removesuffix(end): values for key, values in draws.items() if key.endswith(end)}
 
 
 def _grown(old: Tensor, like: Tensor) -> Tensor:

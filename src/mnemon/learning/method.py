@@ -6,7 +6,8 @@
     write       which samples enter the memory, where   reservoir
     classifier  features to scores                      softmax
 
-A method file overrides what is different. `Learner.step` calls the seams in this order.
+A method file overrides what is different. `Learner.step` calls the seams in this order; with `iterations` above 1 all but
+`write` several times.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class Method:
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
     fills_first: ClassVar[bool] = False  # True: steps are others once the memory is full
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
@@ -115,6 +117,13 @@ class Method:
         0.0, "momentum m of SGD: v ← m·v + g, θ ← θ − η·v", least=0, below=1, since="0.2", switch=True
     )
     weight_decay: float = option(0.0, "weight decay of SGD: g ← g + w·θ", least=0, since="0.2", switch=True)
+    iterations: int = option(
+        1,
+        "steps of SGD per batch, each with rows of its own replayed; the memory is written once",
+        least=1,
+        most=1000,
+        since="0.2",
+    )
     augment: str = option(
         "none",
         "images are shifted and mirrored at random in training: none, all of them, or those replayed",
@@ -164,7 +173,7 @@ class Method:
 
     def block(self, most: int) -> int:
         """Steps to plan at once: at most so many that their keys take 32 MB."""
-        return max(1, min(most, 4_000_000 // max(1, self.row_tables * self.memory_size)))
+        return max(1, min(most, 4_000_000 // max(1, self.row_tables * self.memory_size * self.iterations)))
 
     def phase(self, span: Span) -> NDArray[np.int64]:
         """A number for each step; steps with the same number have the same shapes and the same keys in their plan."""
