@@ -276,7 +276,18 @@ PROTOCOL = [
     "backbone",
     "parameters",
 ]
-EVERY_METHOD = ["lr", "batch_size", "replay_size", "memory_size", "forward"]
+EVERY_METHOD = [
+    "lr",
+    "batch_size",
+    "replay_size",
+    "memory_size",
+    "forward",
+    "average",
+    "sgd_momentum",
+    "weight_decay",
+    "iterations",
+    "augment",
+]
 OPTIONS = {  # of each method, beyond those
     "a-gem": ["reference_size"],
     "aser": ["neighbours", "per_class"],

@@ -99,6 +99,60 @@ def test_a_stack_learns_what_each_would_alone(scenario, method):
     assert [run.learner.steps for run in runs] == [12, 12, 12]
 
 
+EVERY_OPTION = {"average": 0.9, "sgd_momentum": 0.5, "weight_decay": 1e-3, "iterations": 2, "augment": "all"}
+
+
+def make_with(method, seed, scenario, **options):
+    given = {"memory_size": MEMORY} | options
+    image = replace(scenario, backbone="resnet18")
+    return Run(choose(method, given=given), image, seed=seed, device=torch.device("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("hybrid", EVERY_OPTION),
+        ("hybrid", {"average": "auto"}),
+        ("der++", {"augment": "replay", "average": 0.99}),
+        ("gmed-mir", EVERY_OPTION),
+    ],
+)
+def test_options_of_every_method_captured_are_eager(exact, scenario, method, options):
+    """Bit for bit: no step touches a value of the host."""
+    eager, run = (make_with(method, 3, scenario, **options) for _ in range(2))
+    eager.learner.learn(scenario.x, eager.y, eager.batches[:STEPS])
+    (captured,) = learned([AsyncExecutor(run)], STEPS)
+    assert same(captured, eager.learner.state())
+    assert int(captured["age"]) == int(eager.learner.average.age) > 0
+
+
+@pytest.mark.parametrize("options", [EVERY_OPTION, {"average": "auto"}])
+def test_options_of_every_method_in_a_stack(scenario, options):
+    """Each run with a decay, a momentum and a weight decay of its own."""
+
+    def make():
+        each = [
+            {name: value * factor if isinstance(value, float) else value for name, value in options.items()}
+            for factor in (1.0, 0.9, 1.0)
+        ]
+        return [make_with("er", seed, scenario, **given | {"lr": 1e-4}) for seed, given in enumerate(each)]
+
+    with Engine(torch.device("cuda"), "fp32").in_use():
+        runs, alone, start = make(), make(), make()
+        executors = [AsyncExecutor(run) for run in runs]
+        stack(executors)
+        learned(executors, 12)
+        for run in alone:
+            run.learner.learn(scenario.x, run.y, run.batches[:12])
+    assert apart(runs, alone, start) < 0.1
+    for run, other, first in zip(runs, alone, start, strict=True):
+        mine, its, before = (each.learner.average for each in (run, other, first))
+        assert torch.equal(mine.age, its.age)
+        assert float((mine.flat - its.flat).norm() / (its.flat - before.flat).norm()) < 0.1
+    asked = [each[0].learner.scores(scenario.x[:100], each[0].choice.classifiers)[0] for each in (runs, alone)]
+    torch.testing.assert_close(*asked, rtol=0.01, atol=0.01)
+
+
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("method", ["er", "hybrid", "cope"])

@@ -31,6 +31,8 @@ PURPOSES = {
     "accept": 13,  # whether a sample may take a row
     "views": 14,  # how a second view of a sample is shifted and mirrored
     "patches": 15,  # which patches of the first images whiten and make the dictionary
+    "augment": 16,  # how a sample is shifted and mirrored in training
+    "iteration": 17,  # seeds for the further iterations over a batch
 }
 
 

@@ -37,6 +37,30 @@ def test_going_on_after_load_equals_never_having_stopped(method, tmp_path):
     assert twin.get_params() == clf.get_params()
 
 
+@pytest.mark.parametrize("average", [0, 0.9, "auto"])
+def test_how_it_averages_is_saved(average, tmp_path):
+    """Always stated: a model that does not state it is one of mnemon 0.1, which averaged by the rule of `auto`."""
+    x, y = blobs(60)
+    clf = OnlineClassifier(average=average, seed=3).partial_fit(x[:30], y[:30])
+    clf.save(tmp_path / "model")
+    (file,) = (tmp_path / "model").glob("*.json")
+    assert json.loads(file.read_text())["values"]["options"]["average"] == average
+    twin = OnlineClassifier.load(tmp_path / "model")
+    assert twin.average == average
+    for model in (clf, twin):
+        model.partial_fit(x[30:], y[30:])
+    assert same(everything(twin), everything(clf))
+    assert ("age" in everything(clf)[0]) == (average != 0)
+    if average == "auto":
+        return
+    forge(tmp_path / "model", lambda values: values["options"].pop("average"))
+    if average == 0:
+        with pytest.raises(MnemonError, match="does not belong"):
+            OnlineClassifier.load(tmp_path / "model")
+    else:
+        assert OnlineClassifier.load(tmp_path / "model").average == "auto"
+
+
 @pytest.mark.parametrize("backbone", ["auto", "identity"])
 def test_images_strings_and_mixed_labels_survive(backbone, tmp_path):
     x, y = pictures(30, channels=3)

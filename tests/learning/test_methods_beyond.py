@@ -8,11 +8,11 @@ import torch.nn.functional as F
 
 from by_hand import X, Y, drawn, entry, learn, make, normalised, same_memory, stack, walk
 from mnemon import MnemonError, rng
+from mnemon.learning.augmentation import SHIFT, repeated_border
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.losses import sup_con
 from mnemon.learning.memory import reservoir_slots
-from mnemon.learning.methods.scr import SHIFT, second_view
 from mnemon.learning.network import Output
 
 # --- DER++
@@ -128,7 +128,7 @@ def test_scr_is_its_algorithm(views):
         x, y = torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
         if views == 2:
             u = torch.from_numpy(rng.uniform(3, "views", step * 20 * 3, len(y) * 3)).reshape(len(y), 3)
-            x, y = torch.cat([x, second_view(x, u)]), torch.cat([y, y])
+            x, y = torch.cat([x, repeated_border(x, u)]), torch.cat([y, y])
         f = ref.net.backbone(x)
         h = F.relu(f @ ref.net.layers[0].weight.T + ref.net.layers[0].bias)
         e = h @ ref.net.layers[2].weight.T + ref.net.layers[2].bias
@@ -145,9 +145,9 @@ def test_scr_is_its_algorithm(views):
 def test_second_view_shifts_and_mirrors():
     x = torch.arange(2 * 3 * 12 * 10, dtype=torch.float64).reshape(2, 3, 12, 10)
     still = (SHIFT + 0.5) / (2 * SHIFT + 1)  # the middle of the range: no shift
-    assert torch.equal(second_view(x, torch.tensor([[still, still, 0.9]] * 2)), x)
-    assert torch.equal(second_view(x, torch.tensor([[still, still, 0.1]] * 2)), x.flip(3))
-    moved = second_view(x, torch.tensor([[0.0, still, 0.9], [still, 0.999, 0.9]]))
+    assert torch.equal(repeated_border(x, torch.tensor([[still, still, 0.9]] * 2)), x)
+    assert torch.equal(repeated_border(x, torch.tensor([[still, still, 0.1]] * 2)), x.flip(3))
+    moved = repeated_border(x, torch.tensor([[0.0, still, 0.9], [still, 0.999, 0.9]]))
     for i in range(12):
         for j in range(10):
             assert moved[0, 1, i, j] == x[0, 1, max(i - SHIFT, 0), j]  # the border is repeated

@@ -54,6 +54,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     replay_size   samples of the memory per step
     loss, classifier    other ones than the method's own, by name; a classifier may have options ("NAME:OPTION=VALUE")
     lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
+    average       the weights that predict are averaged: "auto" over a third of the steps since a class last appeared, at
+                  most 500; a number d below 1 over about 1/(1 - d) steps; 0: they are those of the last step
     device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
     """
@@ -73,6 +75,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier: str | None = None,
         lr: float | None = None,
         gamma: float | None = None,
+        average: float | str = "auto",
         device: str | torch.device = "auto",
         seed: int = 0,
     ) -> None:
@@ -85,6 +88,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classifier = classifier
         self.lr = lr
         self.gamma = gamma
+        self.average = average
         self.device = device
         self.seed = seed
         _tell_river()

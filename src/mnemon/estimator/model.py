@@ -32,7 +32,9 @@ class Frozen:
     def __init__(self, learner: OnlineLearner, classifier: Classifier, labels: list[Label]) -> None:
         own = copy.copy(learner)
         own.net = copy.deepcopy(learner.net).eval().requires_grad_(False)
-        own.net.load_state_dict(learner.average, strict=False)
+        if learner.average is not None:  # it is what predicts
+            own.net.load_state_dict(learner.average.tensors(), strict=False)
+            own.average = None
         own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
         self.labels, self.classes = labels, class_array(labels)
         self.gaussian = classifier.gaussian  # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score

@@ -1,5 +1,4 @@
-"""A learner for streams that were not prepared: it scales features as they come, predicts with averaged weights, and takes
-batches of one sample."""
+"""A learner for streams that were not prepared: it scales features as they come and takes batches of one sample."""
 
 from __future__ import annotations
 
@@ -15,8 +14,6 @@ from mnemon.learning.learner import Inputs, Learner, Parameters
 from mnemon.learning.method import Batch, Draws, StepResult
 from mnemon.learning.network import Output
 
-LONGEST = 500  # steps the average of the weights looks back over at most …
-RECENT = 3  # … and it is this part, a third, of those since a class last appeared
 CLIP = 5.0  # standard deviations; a feature that was constant so far may jump by any number of them
 
 
@@ -53,19 +50,12 @@ class Scaling:
 
 
 class OnlineLearner(Learner):
-    """`scaled`: samples are scaled by what was seen so far instead of by the fixed map of `inputs`.
-
-    `average` is what predicts: the weights and BatchNorm statistics, averaged over the last steps. A step of SGD on twenty
-    samples is noisy, and a stream does not end when it happens to be good. The average looks back over a third of the
-    steps since a class last appeared, so that it follows at once where something new is learned.
-    """
+    """`scaled`: samples are scaled by what was seen so far instead of by the fixed map of `inputs`."""
 
     def __init__(self, *args: Any, scaled: bool, **named: Any) -> None:
         super().__init__(*args, **named)
         inputs: Inputs = self.inputs
         self.scaling = Scaling(inputs.shape[0], self.device) if scaled else None
-        self.age = torch.zeros((), dtype=torch.int64, device=self.device)  # steps since a class appeared
-        self._set_average({})
         body = self.net.backbone
         self._fixed_body = not any(p.requires_grad for p in body.parameters())
         self._norms = [] if self._fixed_body else [m for m in self.net.modules() if isinstance(m, _BatchNorm)]
@@ -75,39 +65,13 @@ class OnlineLearner(Learner):
             self.scaling.update(x)
         if self._fixed_body:  # a network that is not trained keeps its BatchNorm statistics too
             self.net.backbone.eval()
-        known = self.seen.index_select(0, y).all()
-        loss = super().step(x, y, draws_)
-        self.age.add_(1).mul_(known)
-        step = (RECENT / (self.age + 1 + RECENT)).clamp(min=1 / LONGEST)
-        moving = self._moving()
-        with torch.no_grad():
-            for name, mean in self.average.items():
-                mean.lerp_(moving[name], step.to(mean.dtype))
-        return loss
-
-    def _set_average(self, old: dict[str, Tensor]) -> None:
-        """Class rows that are new start as they are."""
-        self.average = {name: tensor.detach().clone() for name, tensor in self._moving().items()}
-        for name, mean in old.items():
-            self.average[name][: len(mean)] = mean
-
-    def _moving(self) -> dict[str, Tensor]:
-        """What learning changes in the network."""
-        trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
-        return trained | {name: b for name, b in self.net.named_buffers() if b.is_floating_point()}
-
-    def grow(self, classes: int) -> None:
-        capacity = self.net.capacity
-        super().grow(classes)
-        if self.net.capacity > capacity:
-            self._set_average(self.average)
+        return super().step(x, y, draws_)
 
     def normalise(self, x: Tensor) -> Tensor:
         return super().normalise(x) if self.scaling is None else self.scaling(x).to(self.dtype)
 
     def state(self) -> dict[str, Tensor]:
-        own = {f"average.{name}": tensor for name, tensor in self.average.items()} | {"age": self.age}
-        return super().state() | own | (self.scaling.state() if self.scaling is not None else {})
+        return super().state() | (self.scaling.state() if self.scaling is not None else {})
 
     def loss_and_gradient(self, batch: Batch, new: int) -> StepResult:
         with self._alone(batch):

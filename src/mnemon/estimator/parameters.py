@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mnemon.errors import MnemonError
-from mnemon.learning.build import Choice, choose
+from mnemon.learning.build import Choice, choose, meaningless
 from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
@@ -29,6 +29,8 @@ def choice(of: Mapping[str, Any]) -> Choice:
         raise MnemonError("memory_size and replay_size must be of type int, though this method keeps no memory.")
     given = {name: of[name] for name in ("batch_size", "lr", "gamma") if of[name] is not None}
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
+    if "average" not in meaningless(kind):
+        given["average"] = of["average"]
     if same(of["backbone"], "identity") and loss is None and not kind.needs_sample_loss:
         classifier = classifier or kind.default_classifier
         if classifier_named(classifier).needs == ("memory",):

@@ -23,13 +23,15 @@ from mnemon.estimator import values as value
 from mnemon.estimator.model import MAX_CLASSES, Model
 from mnemon.files import is_clutter
 from mnemon.learning import methods
-from mnemon.learning.build import choose
+from mnemon.learning.build import choose, meaningless
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import Inputs
+from mnemon.learning.method import Method
 from mnemon.runtime.device import choose_device
 
 KIND, VERSION = "online-classifier", 1
 DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
+ELSEWHERE = ("method", "backbone", "average")  # parameters that are stated apart, the last one among the options
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
 BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
 LOCK = ".saving.lock"  # two that save at once would write into each other's files; `mnemon fit` holds a lock of its own
@@ -75,13 +77,13 @@ def save(
             "kind": KIND,
             "version": VERSION,
             "mnemon": mnemon.__version__,
-            "params": {name: _plain(given) for name, given in params.items() if name not in ("method", "backbone")},
+            "params": {name: _plain(given) for name, given in params.items() if name not in ELSEWHERE},
             "method": method.name,
             "own method": methods.methods().get(method.name) is not type(method),
             "backbone": params["backbone"] if isinstance(params["backbone"], str) else None,
             "loss": model.choice.objective.name,
             "classifier": model.choice.classifiers[0].name,
-            "options": model.choice.options(),
+            "options": model.choice.options() | _average(method),
             "shape": list(model.inputs.shape),
             "dtype": str(model.inputs.dtype).removeprefix("torch."),
             "scaled": model.scaled,
@@ -179,10 +181,17 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
         method = values["method"]
     if backbone is None:
         backbone = values["backbone"]
-    params = dict(values["params"]) | {"method": method, "backbone": backbone}
+    options = dict(values["options"])
+    if "average" not in meaningless(method if isinstance(method, type) else methods.method(method)):
+        options.setdefault("average", "auto")  # mnemon 0.1 had no other, and did not state it
+    params = dict(values["params"]) | {
+        "method": method,
+        "backbone": backbone,
+        "average": options.get("average", "auto"),
+    }
     if device is not None:
         params["device"] = device
-    choice = choose(method, values["loss"], [values["classifier"]], values["options"])
+    choice = choose(method, values["loss"], [values["classifier"]], options)
     dtype = DTYPES[values["dtype"]][0]
     shape = tuple(values["shape"])
     names = values["names"]
@@ -209,6 +218,11 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
     return Loaded(params, model, {name.removeprefix(BESIDE): tensor for name, tensor in beside.items()})
 
 
+def _average(method: Method) -> dict[str, Any]:
+    """Always stated, off as well: a model that does not state it was saved by mnemon 0.1, and averages."""
+    return {} if "average" in meaningless(type(method)) else {"average": method.average}
+
+
 def _check_state(model: Model) -> None:
     """What learning and prediction rely on."""
     learner, classes = model.learner, model.n_classes
@@ -221,7 +235,8 @@ def _check_state(model: Model) -> None:
     _need(learner.memory.size == 0 or bool((rows >= 0).any()), "its memory is empty")
     _need(not bool(learner.seen[classes:].any()) and bool(learner.seen.any()), "its classes do not match")
     _need(bool((learner.counts >= 0).all()) and int(learner.counts.sum()) == model.n_seen, "its counts do not add up")
-    _need(int(learner.bad_step) == -1 and int(learner.age) >= 0, "its counters are out of range")
+    age = 0 if learner.average is None else int(learner.average.age)
+    _need(int(learner.bad_step) == -1 and age >= 0, "its counters are out of range")
     _need(learner.scaling is None or bool((learner.scaling.squares >= 0).all()), "its scaling is out of range")
 
 

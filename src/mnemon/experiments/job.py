@@ -14,6 +14,7 @@ from mnemon.experiments import protocol
 from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
 from mnemon.learning.build import Choice
+from mnemon.learning.options import same_in_a_stack
 from mnemon.runtime.device import Engine
 from mnemon.runtime.threads import torch_threads
 
@@ -59,7 +60,7 @@ def resolve_all(specs: Sequence[Spec], engine: Engine) -> list[Job]:
 
 def _kind(spec: Spec, choice: Choice) -> str:
     """Runs of one kind differ only in the seed and in hyper-parameters that do not change shapes."""
-    shapes = {name: value for name, value in choice.options().items() if not isinstance(value, float)}
+    shapes = same_in_a_stack(choice.fields(), choice.options())
     names = [classifier.name for classifier in choice.classifiers]
     return repr((spec.method, spec.stream, choice.objective.name, names, spec.split, spec.order, spec.backbone, shapes))
 

@@ -115,7 +115,7 @@ class GraphExecutor:
 
     def _block(self, phase: int, spans: list[Span], rows: NDArray[np.int64]) -> Iterator[None]:
         kind, steps = (phase, spans[0].batch), spans[0].steps
-        plans = [learner.method.plan(span) for learner, span in zip(self.learners, spans, strict=True)]
+        plans = [learner.plan(span) for learner, span in zip(self.learners, spans, strict=True)]
         index = self._up(rows.swapaxes(0, 1))  # [steps, R, b]
         draws = {key: self._up(np.stack([plan[key] for plan in plans], 1)) for key in plans[0]}
         some = FEW if self.stack is None else MANY

@@ -14,7 +14,9 @@ from torch.func import functional_call, grad, vmap
 
 from mnemon import rng
 from mnemon.errors import Diverged, MnemonError
-from mnemon.learning import backbones
+from mnemon.learning import augmentation, backbones
+from mnemon.learning.augmentation import zero_border
+from mnemon.learning.averaging import Average
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.memory import EMPTY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
@@ -88,10 +90,20 @@ class Learner:
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
         self.steps = self.samples = 0
         self._set_parameters()
+        # v of each parameter; none without momentum. A class row that is new has not moved yet.
+        self.velocity = tuple(torch.zeros_like(p, requires_grad=False) for p in self.parameters if method.sgd_momentum)
+        self.decays = method.weight_decay != 0
+        self.average = Average(self.moving(), self.device) if method.average != 0 else None  # what predicts, if not θ
 
     def _set_parameters(self) -> None:
         trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
         self.names, self.parameters = tuple(trained), tuple(trained.values())
+        self.statistics = tuple(name for name, b in self.net.named_buffers() if b.is_floating_point())
+
+    def moving(self) -> dict[str, Tensor]:
+        """What learning changes in the network: parameters, class rows, BatchNorm's running statistics."""
+        buffers = dict(self.net.named_buffers())
+        return dict(zip(self.names, self.parameters, strict=True)) | {name: buffers[name] for name in self.statistics}
 
     # --- learning
 
@@ -128,19 +140,69 @@ class Learner:
         torch.where(self.bad_step < 0, first, self.bad_step, out=self.bad_step)
 
     def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
-        """One batch B_n of the stream: retrieve, gradient, SGD, write. The same shapes at each step, no word to the host.
+        """One batch B_n of the stream: retrieve, gradient, SGD, as many times as there are iterations; write; average. The same
+        shapes at each step, no word to the host.
 
-        Returns the loss.
+        Returns the loss of the last iteration.
         """
         method, new = self.method, Batch(self.normalise(x), y)
+        known = self.seen.index_select(0, y).all() if self.average is not None else None
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
-        replayed = method.retrieve(self, new, draws_)
-        done = method.gradient(self, new, replayed)
+        done = self._iteration(new, draws_)
+        for i in range(1, method.iterations):
+            done = self._iteration(new, draws_of(draws_, i))
+        method.write(self, x, y, draws_, done)
+        if self.average is not None and known is not None:
+            self.average.update(self.moving(), method.average, known)
+        return done.loss
+
+    def _iteration(self, new: Batch, draws_: Draws) -> StepResult:
+        replayed = self.method.retrieve(self, new, draws_)
+        if self.method.augment != "none":
+            new, replayed = self._augmented(new, replayed, draws_["augment"])
+        done = self.method.gradient(self, new, replayed)
         self.sgd_step(done.gradient)
         self.objective.after(self.net, done.out, done.y)
-        method.write(self, x, y, draws_, done)
-        return done.loss
+        return done
+
+    def _augmented(self, new: Batch, replayed: Batch | None, u: Tensor) -> tuple[Batch, Batch | None]:
+        """B_n, unless only what is replayed is augmented, and B_r, with their images shifted and mirrored. What was chosen by a
+        look at the images, and what enters the memory, is the images as they came."""
+        of_new, of_replayed = torch.split(u, [len(new), len(u) - len(new)])
+        if self.method.augment == "all":
+            new = Batch(zero_border(new.x, of_new), new.y, new.rows)
+        if replayed is not None:
+            if len(replayed) > len(of_replayed):
+                raise MnemonError(
+                    f"{self.method.name} replays {len(replayed)} samples, and its most_replayed() says {len(of_replayed)}."
+                )
+            x = zero_border(replayed.x, of_replayed[: len(replayed)])
+            replayed = Batch(x, replayed.y, replayed.rows)
+        return new, replayed
+
+    def plan(self, span: Span) -> Plan:
+        """The draws of some steps of one phase: the method's, and those of the options that every method has.
+
+        Further iterations i over a batch have what is drawn for the first one drawn again, with a seed of their own, under the
+        names `KEY#i`; but not what only `write` reads."""
+        plan = self._plan(span)
+        if self.method.iterations > 1:
+            seeds = (rng.words(span.seed, "iteration", 0, self.method.iterations) >> np.uint64(1)).tolist()
+            for i, seed in enumerate(seeds[1:], 1):
+                again = self._plan(span._replace(seed=seed))
+                plan = plan | {f"{key}#{i}": v for key, v in again.items() if key not in self.method.drawn_for_write}
+        return plan
+
+    def _plan(self, span: Span) -> Plan:
+        """What one iteration draws."""
+        plan = self.method.plan(span)
+        if self.method.augment != "none":
+            replayed = self.method.most_replayed()
+            start = span.sample + span.step * replayed  # samples that had their numbers before
+            u = augmentation.plan(span.seed, "augment", start, span.steps, span.batch + replayed)
+            plan = plan | {"augment": u}
+        return plan
 
     def blocks(self, classes: NDArray[np.int64]) -> Iterator[Block]:
         """The plans of the coming steps, in blocks of one phase; classes [S, b] of their samples. A block must have been
@@ -149,7 +211,7 @@ class Learner:
             span, phase = self.next_span(classes)
             other = np.flatnonzero(phase != phase[0])
             span = span.first(int(other[0]) if len(other) else span.steps)
-            yield Block(span, int(phase[0]), self.method.plan(span))
+            yield Block(span, int(phase[0]), self.plan(span))
             classes = classes[span.steps :]
 
     def next_span(self, classes: NDArray[np.int64]) -> tuple[Span, NDArray[np.int64]]:
@@ -168,7 +230,11 @@ class Learner:
             self.net.grow(capacity)
             self.memory.grow(capacity)
             self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))
+            old = self.velocity
             self._set_parameters()
+            self.velocity = tuple(_grown(v, p) for v, p in zip(old, self.parameters[: len(old)], strict=True))
+            if self.average is not None:
+                self.average = Average(self.moving(), self.device, self.average)
 
     def check(self) -> None:
         """Stop with a sentence if a loss was not finite."""
@@ -211,7 +277,8 @@ class Learner:
         return out
 
     def virtual_step(self, new: Batch) -> Parameters:
-        """θᵛ = θ − η ∇L(B_n): where one step on the new samples alone would lead. θ itself does not move."""
+        """θᵛ = θ − η ∇L(B_n): where one plain step of SGD on the new samples alone, without momentum and weight decay, would
+        lead. θ itself does not move."""
         loss = self.objective(self.forward_frozen(new), new.y, self.seen, len(new))
         gradient = self.differentiate(loss, self.parameters)
         return tuple(p.detach() - self.method.lr * g for p, g in zip(self.parameters, gradient, strict=True))
@@ -236,7 +303,30 @@ class Learner:
         """Differentiate a loss."""
         return StepResult(loss.detach(), self.differentiate(loss, self.parameters), out.detach(), y)
 
-    # --- the four places where it matters whether a learner is one of a stack (stacked/stack.py)
+    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
+        """Take the step of torch.optim.SGD: g ← g + w·θ; v ← m·v + g; θ ← θ − η·v. Plain, it is θ ← θ − η·g."""
+        if not self.parameters:
+            return
+        if self.decays:
+            gradient = self._with_decay(gradient)
+        if self.velocity:
+            self.multiply(self.velocity, self.method.sgd_momentum)
+            self.add(self.velocity, gradient, 1.0)
+            gradient = self.velocity
+        self.add(self.parameters, gradient, -self.method.lr)
+
+    def _with_decay(self, gradient: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """g + w·θ. Class rows held ready for classes not seen yet do not decay: they are what they are drawn as when their
+        class comes."""
+        found = []
+        for name, p, g in zip(self.names, self.parameters, gradient, strict=True):
+            theta = p.detach()
+            if name in self.net.class_rows:
+                theta = theta * self.seen.reshape(-1, *[1] * (theta.ndim - 1))
+            found.append(g + self.method.weight_decay * theta)
+        return tuple(found)
+
+    # --- the five places where it matters whether a learner is one of a stack (stacked/stack.py)
 
     def differentiate(self, loss: Tensor, at: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """∂loss/∂at. None is taken where nothing is trained (ready-made embeddings and a loss without class rows)."""
@@ -246,10 +336,13 @@ class Learner:
         """x as something to differentiate at."""
         return x.detach().requires_grad_()
 
-    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
-        """Take the SGD step θ ← θ − η g."""
-        if self.parameters:
-            torch._foreach_add_([p.data for p in self.parameters], gradient, alpha=-self.method.lr)
+    def add(self, places: tuple[Tensor, ...], values: tuple[Tensor, ...], factor: float) -> None:
+        """places ← places + factor · values, in place."""
+        torch._foreach_add_([place.data for place in places], values, alpha=factor)
+
+    def multiply(self, places: tuple[Tensor, ...], factor: float) -> None:
+        """places ← factor · places, in place."""
+        torch._foreach_mul_([place.data for place in places], factor)
 
     def batch_gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """∇ of the mean loss of each of n batches, with BatchNorm's running statistics; x [n, m, …], y [n, m] → [n, size of
@@ -281,13 +374,20 @@ class Learner:
             self.net.train(training)
 
     def memory_features(self) -> tuple[Tensor, Tensor]:
-        """f of every memory row in use, in eval mode, and its class; [filled, d] and [filled]."""
+        """f of every memory row in use, as prediction sees it, and its class; [filled, d] and [filled]."""
         rows = (self.memory.y[: self.memory.size] != EMPTY).nonzero().flatten()
         with self.evaluating():
-            f = torch.cat([self.net(self.replay(part).x).features for part in torch.split(rows, self.eval_batch_size)])
+            parts = torch.split(rows, self.eval_batch_size)
+            f = torch.cat([self.predict_output(self.replay(part).x).features for part in parts])
         return f, self.memory.y[rows]
 
     # --- prediction
+
+    def predict_output(self, x: Tensor) -> Output:
+        """What the network that predicts makes of network inputs: the averaged one, where there is one. To be called within
+        `evaluating`. Training, and methods that look at the network in a step, never see the average."""
+        out: Output = self.net(x) if self.average is None else functional_call(self.net, self.average.tensors(), (x,))
+        return out
 
     def scores(self, x: Tensor, classifiers: list[Classifier]) -> list[Tensor]:
         """Scores [n, capacity] of each classifier for raw samples x; the features are computed once for all."""
@@ -295,14 +395,14 @@ class Learner:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
+            outputs = [self.predict_output(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that change, by name (views, not copies)."""
-        return {
+        found = {
             **{f"net.{name}": tensor for name, tensor in self.net.state_dict().items()},
             "memory.x": self.memory.x[: self.memory.size],
             "memory.y": self.memory.y[: self.memory.size],
@@ -311,6 +411,11 @@ class Learner:
             "counts": self.counts,
             "bad_step": self.bad_step,
         }
+        found |= {f"velocity.{name}": v for name, v in zip(self.names, self.velocity, strict=False)}
+        if self.average is not None:
+            found |= {f"average.{name}": tensor for name, tensor in self.average.tensors().items()}
+            found["age"] = self.average.age
+        return found
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
         """Go on from a saved state, bit for bit; a state of another shape is refused."""
@@ -324,3 +429,14 @@ class Learner:
             for name, tensor in own.items():
                 tensor.copy_(state[name])
         self.steps, self.samples = steps, samples
+
+
+def draws_of(draws: Draws, iteration: int) -> Draws:
+    """What a further iteration over a batch draws, by the names the first one has."""
+    end = f"#{iteration}"
+    return {key.removesuffix(end): values for key, values in draws.items() if key.endswith(end)}
+
+
+def _grown(old: Tensor, like: Tensor) -> Tensor:
+    """A tensor with zeros behind its rows, as many as `like` has more."""
+    return torch.cat([old, old.new_zeros(len(like) - len(old), *old.shape[1:])]) if len(like) > len(old) else old

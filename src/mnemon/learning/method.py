@@ -6,7 +6,8 @@
     write       which samples enter the memory, where   reservoir
     classifier  features to scores                      softmax
 
-A method file overrides what is different. `Learner.step` calls the seams in this order.
+A method file overrides what is different. `Learner.step` calls the seams in this order; with `iterations` above 1 all but
+`write` several times.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemon.errors import MnemonError
+from mnemon.learning.augmentation import SHIFT
 from mnemon.learning.memory import Column, replay_rows, reservoir_slots
 from mnemon.learning.network import Output
 from mnemon.learning.options import option
@@ -30,6 +33,7 @@ Plan = dict[str, NDArray[Any]]  # what the host draws ahead, [steps, …] each
 Draws = dict[str, Tensor]  # one step's part of it, on the device
 
 FORWARDS = ("joint", "separate")
+AUGMENTED = ("none", "all", "replay")
 
 
 class Batch(NamedTuple):
@@ -86,6 +90,7 @@ class Method:
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
     fills_first: ClassVar[bool] = False  # True: steps are others once the memory is full
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
     keeps_statistics: ClassVar[bool] = (
         False  # True: counts, means and a covariance of the features, which a classifier reads
@@ -102,6 +107,32 @@ class Method:
         choices=FORWARDS,
         since="0.1",
     )
+    average: float | str = option(
+        0.0,
+        "decay d of the averaged weights that predict: the mean over about 1/(1 − d) steps; auto follows the stream, 0 is off",
+        least=0,
+        below=1,
+        words=("auto",),
+        since="0.2",
+        switch=True,
+    )
+    sgd_momentum: float = option(
+        0.0, "momentum m of SGD: v ← m·v + g, θ ← θ − η·v", least=0, below=1, since="0.2", switch=True
+    )
+    weight_decay: float = option(0.0, "weight decay of SGD: g ← g + w·θ", least=0, since="0.2", switch=True)
+    iterations: int = option(
+        1,
+        "steps of SGD per batch, each with rows of its own replayed; the memory is written once",
+        least=1,
+        most=1000,
+        since="0.2",
+    )
+    augment: str = option(
+        "none",
+        "images are shifted and mirrored at random in training: none, all of them, or those replayed",
+        choices=AUGMENTED,
+        since="0.2",
+    )
 
     @classmethod
     def changes(cls) -> list[str]:
@@ -117,10 +148,23 @@ class Method:
 
     def augmentation(self) -> str:
         """What is done to the images in training, for the record."""
-        return "none"
+        if self.augment == "none":
+            return "none"
+        which = "all samples" if self.augment == "all" else "replayed samples"
+        return f"shift by up to {SHIFT} pixels with zeros beyond the border, mirror; {which}"
 
     def accept(self, shape: tuple[int, ...]) -> None:
         """Refuse samples of a shape the method cannot work with."""
+        if self.augment != "none" and len(shape) != 3:
+            raise MnemonError(
+                f"augment={self.augment} needs images (channels, height, width), not samples of shape {shape}."
+            )
+        if self.augment == "replay" and not self.replays:
+            raise MnemonError(f"{self.name} replays nothing that augment=replay could shift and mirror.")
+
+    def most_replayed(self) -> int:
+        """Samples a step replays, at most."""
+        return self.replay_size if self.replays else 0
 
     def filled(self, span: Span) -> NDArray[np.int64]:
         """Memory rows in use before each step [steps]."""
@@ -132,7 +176,7 @@ class Method:
 
     def block(self, most: int) -> int:
         """Steps to plan at once: at most so many that their keys take 32 MB."""
-        return max(1, min(most, 4_000_000 // max(1, self.row_tables * self.memory_size)))
+        return max(1, min(most, 4_000_000 // max(1, self.row_tables * self.memory_size * self.iterations)))
 
     def phase(self, span: Span) -> NDArray[np.int64]:
         """A number for each step; steps with the same number have the same shapes and the same keys in their plan."""

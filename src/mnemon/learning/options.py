@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -24,15 +25,18 @@ def option(
     choices: tuple[str, ...] = (),
     words: tuple[str, ...] = (),
     since: str | None = None,
+    switch: bool = False,
 ) -> Any:
     """Declare a hyper-parameter with its help text, which takes the type of its default.
 
     `above` and `below` (exclusive), `least` and `most` bound a number, `choices` lists all values of a word, and `words` are
     values a number may have instead ("auto"). `since` is the version an option came with after runs without it had been
-    recorded: at its default it is not stated in names and records, so that those runs keep their names.
+    recorded: at its default it is not stated in names and records, so that those runs keep their names. `switch`: 0 turns
+    off what the number is for, and a run without it holds other tensors than a run with it.
     """
-    about = {"doc": doc, "above": above, "least": least, "most": most, "below": below}
-    return dataclasses.field(default=default, metadata=about | {"choices": choices, "words": words, "since": since})
+    about: dict[str, Any] = {"doc": doc, "above": above, "least": least, "most": most, "below": below}
+    about |= {"choices": choices, "words": words, "since": since, "switch": switch}
+    return dataclasses.field(default=default, metadata=about)
 
 
 def fields(holder: Any) -> dict[str, Field]:
@@ -43,6 +47,18 @@ def fields(holder: Any) -> dict[str, Field]:
 def omitted_at_default(holder: Any) -> dict[str, Any]:
     """The defaults of the options that are not stated at them."""
     return {name: field.default for name, field in fields(holder).items() if field.metadata.get("since")}
+
+
+def same_in_a_stack(declared: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal in runs that are stacked: everything but the numbers that have no part in the shapes (η, γ …); of a
+    switch, whether it is on."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if not isinstance(value, float):
+            found[name] = value
+        elif declared[name].metadata.get("switch"):
+            found[name] = value != 0
+    return found
 
 
 def kind(field: Field) -> type[Any]:

@@ -34,6 +34,7 @@ class ASER(Method):
     cost: ClassVar[str] = "11 to 18"
     fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 3
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write", "threshold")
     memory_rule: ClassVar[str] = "Shapley value"
 
     neighbours: int = option(3, "ASER: neighbours K of the classifier behind the Shapley values", least=1, most=1000)

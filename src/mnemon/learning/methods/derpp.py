@@ -34,6 +34,9 @@ class DERPP(Method):
     logit_weight: float = option(0.2, "DER++: weight a of the stored logits", least=0)
     label_weight: float = option(0.5, "DER++: weight b of the labels of the second draw", least=0)
 
+    def most_replayed(self) -> int:
+        return 2 * self.replay_size
+
     def plan(self, span: Span) -> Plan:
         return super().plan(span) | {"candidates": self.uniform_rows(span, "candidates")}
 

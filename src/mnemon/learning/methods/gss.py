@@ -36,6 +36,7 @@ class GSS(Method):
     fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 1
     memory_rule: ClassVar[str] = "gradient diversity"
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write", "references", "gumbel", "accept")
     needs_sample_loss: ClassVar[bool] = True
     columns: ClassVar[dict[str, Column]] = {"score": Column(0.0)}
 

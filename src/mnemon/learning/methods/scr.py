@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from mnemon import rng as random
 from mnemon.errors import MnemonError
+from mnemon.learning import augmentation
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, joined
 from mnemon.learning.options import option
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
-
-SHIFT = 4  # pixels, at most
 
 
 @dataclass(frozen=True)
@@ -35,9 +30,12 @@ class SCR(Method):
     views: int = option(1, "SCR: 2 adds a randomly shifted and mirrored view of each image", least=1, most=2)
 
     def augmentation(self) -> str:
-        return "none" if self.views == 1 else f"shift by up to {SHIFT} pixels, mirror"
+        return super().augmentation() if self.views == 1 else f"shift by up to {augmentation.SHIFT} pixels, mirror"
 
     def accept(self, shape: tuple[int, ...]) -> None:
+        super().accept(shape)
+        if self.views > 1 and self.augment != "none":
+            raise MnemonError("a second view is shifted and mirrored already: with views=2, augment must be none.")
         if self.views > 1 and len(shape) != 3:
             raise MnemonError(f"a second view needs images (channels, height, width), not samples of shape {shape}.")
 
@@ -47,7 +45,7 @@ class SCR(Method):
             return plan
         n = span.batch + self.replay_size
         start = span.sample + span.step * self.replay_size  # samples that had a second view before
-        u = random.uniform(span.seed, "views", start * 3, span.steps * n * 3).reshape(span.steps, n, 3)
+        u = augmentation.plan(span.seed, "views", start, span.steps, n)
         return plan | {"views": u[:, : span.batch + plan["replay"].shape[1]]}
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
@@ -56,16 +54,5 @@ class SCR(Method):
         if self.views == 1:
             return replayed
         first = joined(new, replayed)
-        second = Batch(second_view(first.x, draws["views"]), first.y)
+        second = Batch(augmentation.repeated_border(first.x, draws["views"]), first.y)
         return second if replayed is None else joined(replayed, second)
-
-
-def second_view(x: Tensor, u: Tensor) -> Tensor:
-    """Images [n, c, h, w] shifted by up to SHIFT pixels, the border repeated, half of them mirrored; u [n, 3] in [0, 1)."""
-    n, c, h, w = x.shape
-    down, right = ((u[:, :2] * (2 * SHIFT + 1)).long() - SHIFT).unbind(1)
-    i = (torch.arange(h, device=x.device) + down[:, None]).clamp(0, h - 1)  # [n, h]
-    j = (torch.arange(w, device=x.device) + right[:, None]).clamp(0, w - 1)  # [n, w]
-    j = torch.where(u[:, 2:] < 0.5, j.flip(1), j)
-    x = x.gather(2, i[:, None, :, None].expand(n, c, h, w))
-    return x.gather(3, j[:, None, None, :].expand(n, c, h, w))

@@ -17,6 +17,7 @@ from torch._C._functorch import _add_batch_dim, get_unwrapped, maybe_get_bdim, m
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 from torch.func import functional_call
 
+from mnemon.learning import options
 from mnemon.learning.backbones import ReducedResNet18
 from mnemon.learning.learner import Learner
 from mnemon.learning.method import Draws
@@ -33,7 +34,7 @@ class Stack:
         if any(len({_kind(holder) for holder in holders}) > 1 for holders in hold.values()):
             raise ValueError("only learners of one kind can be stacked.")
         each = [_changing(learner) for learner in learners]
-        self.tensors = {name: _stacked([tensors[name] for tensors in each]) for name in each[0]}
+        self.tensors = {name: _stacked(name, [tensors[name] for tensors in each]) for name in each[0]}
         for row, tensors in enumerate(each):
             for name, tensor in tensors.items():
                 tensor.data = self.tensors[name][row]
@@ -71,6 +72,9 @@ class StackedLearner(Learner):
             _with(holder, _of(what, tensors)) for what, holder in zip(("method", "objective"), self.own, strict=True)
         )
         self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
+        self.velocity = tuple(tensors[f"velocity.{name}"] for name in self.names if self.velocity)
+        if self.average is not None:
+            self.average = self.average.held_by(tensors["average"], tensors["age"])
         of_net = {f"net.{name}": tensor for name, tensor in _of("net", tensors).items()}
         loss: Tensor = functional_call(self.whole, of_net, (self, x, y, draws))
         return loss
@@ -92,17 +96,23 @@ class StackedLearner(Learner):
             below = below.detach().requires_grad_()
         return _add_batch_dim(below, 0, level)
 
-    def sgd_step(self, gradient: tuple[Tensor, ...]) -> None:
-        if self.parameters:
-            moved, by = [_below(p).data for p in self.parameters], [_below(g) for g in gradient]
-            lr: Any = self.method.lr
-            each = _below(lr) if isinstance(lr, Tensor) else None  # [R], where they differ
-            with temporarily_pop_interpreter_stack():
-                if each is None:
-                    torch._foreach_add_(moved, by, alpha=-lr)
-                else:
-                    by = [g * each.reshape(-1, *[1] * (g.ndim - 1)) for g in by]
-                    torch._foreach_sub_(moved, by)
+    def add(self, places: tuple[Tensor, ...], values: tuple[Tensor, ...], factor: Any) -> None:
+        moved, by = [_below(p).data for p in places], [_below(v) for v in values]
+        each = _below(factor) if isinstance(factor, Tensor) else None  # [R], where they differ
+        with temporarily_pop_interpreter_stack():
+            if each is None:
+                torch._foreach_add_(moved, by, alpha=factor)
+            else:
+                torch._foreach_add_(moved, [v * _beside(each, v) for v in by])
+
+    def multiply(self, places: tuple[Tensor, ...], factor: Any) -> None:
+        scaled = [_below(p).data for p in places]
+        each = _below(factor) if isinstance(factor, Tensor) else None
+        with temporarily_pop_interpreter_stack():
+            if each is None:
+                torch._foreach_mul_(scaled, factor)
+            else:
+                torch._foreach_mul_(scaled, [_beside(each, p) for p in scaled])
 
     def batch_gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """Each batch gets a copy of its run's network, and all of these, R·n, make one stack for as long as it takes."""
@@ -156,7 +166,7 @@ class _Step(nn.Module):
 def _changing(learner: Learner) -> Tensors:
     """All tensors that a step reads and writes, by name."""
     memory = learner.memory
-    return {
+    found = {
         **{f"net.{name}": p for name, p in learner.net.named_parameters()},
         **{f"net.{name}": b for name, b in learner.net.named_buffers()},
         "memory.x": memory.x,
@@ -164,6 +174,10 @@ def _changing(learner: Learner) -> Tensors:
         **{f"memory.{name}": column for name, column in memory.extra.items()},
         "seen": learner.seen,
     }
+    found |= {f"velocity.{name}": v for name, v in zip(learner.names, learner.velocity, strict=False)}
+    if learner.average is not None:
+        found |= {"average": learner.average.flat, "age": learner.average.age}
+    return found
 
 
 def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
@@ -176,8 +190,8 @@ def _holders(learners: list[Learner]) -> dict[str, list[Any]]:
 
 def _kind(holder: Any) -> tuple[Any, ...]:
     """All of a method or a loss but the numbers that may differ in a stack."""
-    values = ((field.name, getattr(holder, field.name)) for field in dataclasses.fields(holder))
-    return type(holder), *((name, value) for name, value in values if not isinstance(value, float))
+    values = {field.name: getattr(holder, field.name) for field in dataclasses.fields(holder)}
+    return type(holder), *options.same_in_a_stack(options.fields(holder), values).items()
 
 
 def _different(holders: list[Any], learner: Learner) -> Tensors:
@@ -203,9 +217,9 @@ def _with(holder: Any, values: Tensors) -> Any:
     return made
 
 
-def _stacked(rows: list[Tensor]) -> Tensor:
-    """[R, …]; the weights of convolutions with their input channels last, as the kernels want them."""
-    if isinstance(rows[0], nn.Parameter) and rows[0].ndim == 4:
+def _stacked(name: str, rows: list[Tensor]) -> Tensor:
+    """[R, …]; the weights of convolutions, and their velocities, with their input channels last, as the kernels want them."""
+    if rows[0].ndim == 4 and (isinstance(rows[0], nn.Parameter) or name.startswith("velocity.")):
         return torch.stack([row.detach().permute(0, 2, 3, 1) for row in rows]).permute(0, 1, 4, 2, 3)
     return torch.stack([row.detach() for row in rows])
 
@@ -215,6 +229,11 @@ def _repeated(rows: Tensor, n: int) -> Tensor:
     last = rows.movedim(2, -1) if rows.ndim == 5 else rows
     made = last.detach()[:, None].expand(-1, n, *last.shape[1:]).flatten(0, 1)
     return made.movedim(-1, 2) if rows.ndim == 5 else made
+
+
+def _beside(each: Tensor, values: Tensor) -> Tensor:
+    """[R] in the shape in which it multiplies values [R, …]."""
+    return each.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def _below(x: Tensor) -> Tensor:
