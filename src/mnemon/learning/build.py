@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 from mnemon.errors import MnemonError, check_known
 from mnemon.learning import options
-from mnemon.learning.backbones import BACKBONES
+from mnemon.learning.backbones import BACKBONES, Backbone, PatchFeatures, architecture
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.methods import methods
-from mnemon.learning.objectives import OBJECTIVES, Objective
+from mnemon.learning.objectives import OBJECTIVES, NoLoss, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
+OF_TRAINING = {"lr"}  # options without meaning for a method that trains nothing
 OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
 
 
@@ -45,9 +46,10 @@ class Choice(NamedTuple):
 
 def meaningless(method: type[Method]) -> set[str]:
     """Options of every method that mean nothing to this one."""
+    without = set() if method.trains else OF_TRAINING
     if not method.replays:
-        return OF_MEMORY
-    return {"forward"} if method.own_passes else set()
+        return OF_MEMORY | without
+    return {"forward"} | without if method.own_passes else without
 
 
 def omitted_at_default(method: type[Method], objective: type[Objective]) -> dict[str, Any]:
@@ -68,6 +70,10 @@ def choose(
     loss = kind.default_objective if loss is None else loss
     check_known("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
+    if kind.trains and objective_kind is NoLoss:
+        raise MnemonError(f"{method} trains a network, which takes a loss; none is for methods that train nothing.")
+    if not kind.trains and objective_kind is not NoLoss:
+        raise MnemonError(f"{method} trains nothing, so it has no use for a loss, and {loss} is one.")
     wanted = (_classifier(text, kind, objective_kind) for text in classifiers or [_default(kind, objective_kind)])
     chosen = {classifier.name: classifier for classifier in wanted}  # each once, in order
 
@@ -93,9 +99,27 @@ def choose(
     return Choice(built, objective, list(chosen.values()))
 
 
+def check_backbone(method: type[Method], backbone: Backbone | None) -> None:
+    """Refuse a backbone that is nothing without training where nothing is trained, and the other way round."""
+    if backbone is None or (isinstance(backbone, str) and backbone == "auto"):
+        return
+    if method.trains and (
+        isinstance(backbone, PatchFeatures) or (isinstance(backbone, str) and architecture(backbone).fitted)
+    ):
+        raise MnemonError(f"{method.name} trains its network, and patches are fitted to images once, not trained.")
+    if not method.trains and isinstance(backbone, str) and architecture(backbone).trained:
+        name = backbone.partition(":")[0]
+        raise MnemonError(
+            f"{method.name} trains nothing, and {name} is nothing before it is trained; take patches, identity or a network "
+            "of your own."
+        )
+
+
 def _default(method: type[Method], objective: type[Objective]) -> str:
     """The method's own classifier if this loss trains what it needs (ER with MS has no softmax head), else one that fits."""
     there = {objective.trains, objective.keeps, "memory" if method.replays else None}
+    if method.keeps_statistics:
+        there.add("statistics")
     for name in (method.default_classifier, "ncm", "proxy", "softmax", "prototype"):
         if CLASSIFIERS[name].needs in there:
             return name
@@ -108,6 +132,9 @@ def _classifier(text: str, method: type[Method], objective: type[Objective]) -> 
     classifier = classifier_named(text)
     if classifier.needs == "memory" and not method.replays:
         raise MnemonError(f"{classifier.name} takes its class means from the memory, and {method.name} keeps none.")
+    if classifier.needs == "statistics" and not method.keeps_statistics:
+        keepers = " or ".join(name for name, kind in methods().items() if kind.keeps_statistics)
+        raise MnemonError(f"{classifier.name} reads the statistics that {keepers} keeps, and {method.name} keeps none.")
     if classifier.needs in ROWS and classifier.needs not in (objective.trains, objective.keeps):
         raise MnemonError(
             f"{classifier.name} needs {ROWS[classifier.needs]}, which the loss {objective.name} does not train."

@@ -289,13 +289,18 @@ class Learner:
 
     # --- prediction
 
+    def output(self, x: Tensor) -> Output:
+        """What the network makes of raw samples."""
+        out: Output = self.net(self.normalise(x))
+        return out
+
     def scores(self, x: Tensor, classifiers: list[Classifier]) -> list[Tensor]:
         """Scores [n, capacity] of each classifier for raw samples x; the features are computed once for all."""
         if self.samples == 0:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs: list[Output] = [self.net(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
+            outputs = [self.output(part) for part in torch.split(x, self.eval_batch_size)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state

@@ -231,6 +231,13 @@ class CoPELoss(Objective):
         net.prototypes.copy_(torch.where(count > 0, moved, net.prototypes))
 
 
+@dataclass(frozen=True)
+class NoLoss(Objective):
+    """Nothing is trained by a gradient."""
+
+    name: ClassVar[str] = "none"
+
+
 def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     """p_c · f [n, capacity], over the classes seen."""
     assert out.embedding is not None
@@ -238,5 +245,16 @@ def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     return only_seen(unit(out.embedding) @ out.prototypes.T, seen)
 
 
-LOSSES = (CrossEntropy, MultiSimilarity, ProxyNCA, HybridLoss, ACE, HybridACELoss, LogitAdjusted, SupCon, CoPELoss)
+LOSSES = (
+    CrossEntropy,
+    MultiSimilarity,
+    ProxyNCA,
+    HybridLoss,
+    ACE,
+    HybridACELoss,
+    LogitAdjusted,
+    SupCon,
+    CoPELoss,
+    NoLoss,
+)
 OBJECTIVES: dict[str, type[Objective]] = {loss.name: loss for loss in LOSSES}
