@@ -189,7 +189,7 @@ def test_a_covariance_without_an_inverse_is_told(samples) -> None:
     f, y = samples
     made = learned(f, y)
     made.scatter[0, 0] = -1e9
-    with pytest.raises(MnemonError, match="no inverse with lam 0.001; take a larger one"):
+    with pytest.raises(MnemonError, match=r"no inverse with lam 0\.001; take a larger one"):
         made.discriminant(LAM)
 
 

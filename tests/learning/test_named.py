@@ -93,7 +93,7 @@ def test_each_backbone_has_one_name(text, name):
     [
         ("rigde:lam=10", "unknown classifier 'rigde'; did you mean 'ridge'?"),
         ("ridge:lamda=1", "the classifier ridge has no option 'lamda'; it has degree, lam, origin, weight."),
-        ("ncm:lam=1", "the classifier ncm has no option 'lam' (it is an option of ridge); it has none."),
+        ("ncm:lam=1", "the classifier ncm has no option 'lam' (it is an option of gaussian, ridge); it has none."),
         ("ridge:lam=big", "the classifier ridge: lam must be of type float, not 'big'."),
         ("ridge:lam=0", "the classifier ridge: lam must be above 0, not 0.0."),
         ("ridge:lam=inf", "the classifier ridge: lam must be a finite number, not inf."),

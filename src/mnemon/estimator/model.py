@@ -91,7 +91,8 @@ class Model:
     def _learner(self, backbone: Backbone) -> OnlineLearner | OnlineStatistics:
         method, objective, _ = self.choice
         check_backbone(type(method), backbone)
-        backbone = backbone_for(method, backbone, self.inputs.shape)
+        if isinstance(backbone, str):  # what is given may be anything
+            backbone = backbone_for(method, backbone, self.inputs.shape)
         if not method.trains:
             return OnlineStatistics(
                 method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device

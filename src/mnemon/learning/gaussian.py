@@ -145,10 +145,9 @@ class Gaussian:
         ridge = torch.where(trace > 0, lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        try:
-            factor = torch.linalg.cholesky(sigma)
-        except torch.linalg.LinAlgError:  # λ is below what float32 holds of Σ_w
-            raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.") from None
+        factor, failed = torch.linalg.cholesky_ex(sigma)
+        if bool(failed):  # λ is below what float32 holds of Σ_w
+            raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
         weight = torch.cholesky_solve(means.T, factor).T  # [C, D]
         bias = torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
         return Discriminant(weight, bias)

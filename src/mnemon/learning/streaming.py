@@ -23,7 +23,8 @@ from mnemon.learning.learner import Learner
 from mnemon.learning.network import Output
 
 MOST_FEATURES = 32_768  # D: the covariance then has 4 GiB
-MAPS = {"cpu": 2**24, "cuda": 2**28}  # responses of the dictionary held at once, numbers; several copies of them
+# Responses of the dictionary held at once, in a few copies: as much as a processor's caches hold, or a part of a GPU's memory.
+MAPS = {"cpu": 2**20, "cuda": 2**28}
 
 
 class StreamingLearner(Learner):
