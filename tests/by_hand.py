@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from mnemon.learning.build import choose
-from mnemon.learning.learner import Inputs, Learner
+from mnemon.learning.learner import Inputs
+from mnemon.learning.learners import make_learner
 from mnemon.learning.memory import replay_rows, reservoir_slots
+from mnemon.learning.methods import methods
 
 SHAPE = (2, 5, 5)
 X = torch.randint(0, 256, (500, *SHAPE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -22,8 +24,9 @@ def body():
 
 
 def make(method, loss=None, **options):
-    choice = choose(method, loss, given={"lr": 0.01 if method == "cope" else 0.1} | options)
-    return Learner(choice.method, choice.objective, Inputs(SHAPE), backbone=body, dtype=torch.float64, seed=3)
+    lr = {"lr": 0.01 if method == "cope" else 0.1} if methods()[method].trains else {}
+    choice = choose(method, loss, given=lr | options)
+    return make_learner(choice.method, choice.objective, Inputs(SHAPE), backbone=body, dtype=torch.float64, seed=3)
 
 
 def learn(learner, steps, start=0):

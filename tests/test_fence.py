@@ -306,6 +306,7 @@ OPTIONS = {  # of each method, beyond those
     "las": [],
     "mir": ["candidates", "statistics"],
     "scr": ["views"],
+    "slda": ["views"],
 }
 MULTI_SIMILARITY = ["alpha", "beta", "lam", "eps", "divisor"]
 LOSSES = {
@@ -319,6 +320,7 @@ LOSSES = {
     "las": ["prior_weight", "prior_decay"],
     "supcon": ["temperature", "projection_size"],
     "cope": ["temperature", "momentum", "embedding_size"],
+    "none": [],
 }
 LEARNER = ["memory.x", "memory.y", "seen", "counts", "bad_step"]  # tensors of any learner
 HEAD = ["head_weight", "head_bias"]
@@ -413,7 +415,18 @@ def test_names_of_methods_losses_classifiers_and_their_options():
     made = {name: [field.name for field in fields(method)] for name, method in methods().items()}
     assert made == {name: [*EVERY_METHOD, *more] for name, more in OPTIONS.items()}
     assert {name: [field.name for field in fields(loss)] for name, loss in OBJECTIVES.items()} == LOSSES
-    assert list(CLASSIFIERS) == ["blend", "lda", "ncm", "ncm-raw", "ncm-unit", "prototype", "proxy", "ridge", "softmax"]
+    assert list(CLASSIFIERS) == [
+        "blend",
+        "gaussian",
+        "lda",
+        "ncm",
+        "ncm-raw",
+        "ncm-unit",
+        "prototype",
+        "proxy",
+        "ridge",
+        "softmax",
+    ]
 
 
 def test_the_tables_of_random_numbers():

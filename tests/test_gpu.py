@@ -16,11 +16,16 @@ from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning.build import choose
+from mnemon.learning.learner import Inputs
+from mnemon.learning.learners import make_learner
 from mnemon.learning.methods import methods
 from mnemon.runtime.device import Engine
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 MEMORY, STEPS = 200, 30  # the memory is full before the last step
+TRAINED = [
+    name for name, method in methods().items() if method.trains
+]  # the others have no step to capture or to stack
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def same(one, other):
     return [name for name in one if not torch.equal(one[name], other[name])] == []
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", TRAINED)
 def test_captured_is_eager_and_beside_others_is_alone(exact, scenario, method):
     """Bit for bit, in float32 with deterministic kernels."""
     eager = make_run("resnet18", method, 3, scenario, exact.device, memory_size=MEMORY)
@@ -76,7 +81,7 @@ def apart(runs, others, start):
     return (gap / moved) ** 0.5
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", TRAINED)
 def test_a_stack_learns_what_each_would_alone(scenario, method):
     """Our kernels against cuDNN's, in float32 with small steps, so that rounding stays rounding. Methods that choose samples by
     tiny differences of losses may choose others, and are only asked to go into the same direction."""
@@ -185,3 +190,25 @@ def test_a_folder_of_runs_side_by_side_is_the_runs_alone(tmp_path):
     assert [r["accuracy_matrix"] for r in beside] == [r["accuracy_matrix"] for r in alone]
     assert {r["precision"] for r in ResultFolder(tmp_path / "beside").read()} == {"fp32"}
     assert np.isfinite([r["average_accuracy"] for r in beside]).all()
+
+
+def test_a_method_that_trains_nothing_runs_beside_others(tmp_path):
+    """By products, without graphs; the statistics are those of the CPU, in full float32 though the engine has TF32."""
+    backbone = "patches:filters=16:side=4"
+    specs = [Spec("slda", "split-digits", seed, backbone=backbone) for seed in range(3)] + [Spec("er", "split-digits")]
+    found = runner.run_all(specs, tmp_path / "gpu", device="cuda")
+    expected = runner.run_all(specs[:3], tmp_path / "cpu", device="cpu")
+    for one, other in zip(found[:3], expected, strict=True):
+        assert one["average_accuracy"] == pytest.approx(other["average_accuracy"], abs=1.0)
+
+
+def test_statistics_on_a_gpu_are_the_same_bits_each_time():
+    x = torch.randint(0, 256, (300, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)).cuda()
+    y = torch.arange(300, device="cuda") % 7
+    states, choice = [], choose("slda")
+    for _ in range(2):
+        learner = make_learner(*choice[:2], Inputs((3, 12, 12)), backbone="patches:filters=8", device="cuda")
+        for part in np.split(np.arange(300).reshape(30, 10), [13]):
+            learner.learn(x, y, part)
+        states.append(learner.state())
+    assert same(*states)

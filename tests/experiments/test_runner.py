@@ -207,7 +207,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_record(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", methods())
 def test_killed_at_random_moments_every_method(tmp_path, method):
-    kill_at_random(method, tmp_path, kills=25, runs=10 if method in ("iid-offline", "gss") else 40, seed=2)
+    kill_at_random(method, tmp_path, kills=25, runs=10 if method in ("iid-offline", "gss", "slda") else 40, seed=2)
 
 
 def test_killed_between_the_last_checkpoint_and_the_record(tmp_path, monkeypatch):

@@ -252,7 +252,7 @@ def test_a_classifier_may_need_several_things_and_each_is_looked_for(monkeypatch
     for method, loss, sentence in (
         ("fine-tune", "ce", "both takes its features from the memory, and fine-tune keeps none."),
         ("er", "ms", "both needs a softmax head, which the loss ms does not train."),
-        ("er", "ce", "both reads the statistics that counting keeps, and er keeps none."),
+        ("er", "ce", "both reads the statistics that slda or counting keeps, and er keeps none."),
     ):
         with pytest.raises(MnemonError) as error:
             choose(method, loss, ["both"])

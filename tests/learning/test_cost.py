@@ -16,15 +16,16 @@ from mnemon.experiments.spec import Spec
 from mnemon.learning import cost
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
+from mnemon.learning.learners import make_learner
 from mnemon.learning.methods import methods
 
 CIFAR = Inputs((3, 32, 32))
 DIGITS = Inputs((1, 8, 8))
 
 
-def multiplications(method, inputs, backbone, capacity=16, loss=None, make=Learner, **options):
+def multiplications(method, inputs, backbone, capacity=16, loss=None, **options):
     choice = choose(method, loss, given=options)
-    return cost.multiplications(choice.method, choice.objective, inputs, backbone, capacity, make)
+    return cost.multiplications(choice.method, choice.objective, inputs, backbone, capacity)
 
 
 def test_er_on_cifar_is_three_passes_over_each_layer_but_the_first():
@@ -67,7 +68,7 @@ def test_the_passes_of_a_step(method, given, total):
     assert multiplications(method, DIGITS, "mlp", **given) == total / 10
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", [name for name, method in methods().items() if method.trains])
 def test_values_do_not_matter(method):
     """Each method's step is counted without them, as it is with them."""
     found = []
@@ -120,17 +121,19 @@ def test_a_kind_of_run_is_counted_once(monkeypatch):
 
     def make(*args, **named):
         made.append(named["device"])
-        return Learner(*args, **named)
+        return make_learner(*args, **named)
 
-    first = multiplications("hybrid", DIGITS, "mlp", make=make)
-    assert first == multiplications("hybrid", DIGITS, "mlp", make=make, lr=0.3, gamma=2.0)
+    monkeypatch.setattr(cost, "make_learner", make)
+
+    first = multiplications("hybrid", DIGITS, "mlp")
+    assert first == multiplications("hybrid", DIGITS, "mlp", lr=0.3, gamma=2.0)
     assert made == ["cpu"]
-    assert first < multiplications("hybrid", DIGITS, "mlp", make=make, replay_size=20)
-    assert first < multiplications("hybrid", DIGITS, "mlp", 32, make=make)
-    assert first > multiplications("hybrid", DIGITS, "mlp:width=100", make=make)
+    assert first < multiplications("hybrid", DIGITS, "mlp", replay_size=20)
+    assert first < multiplications("hybrid", DIGITS, "mlp", 32)
+    assert first > multiplications("hybrid", DIGITS, "mlp:width=100")
     assert len(made) == 4
     for times in (1, 2):  # a module may be another one next time
-        multiplications("hybrid", DIGITS, nn.Flatten(), make=make)
+        multiplications("hybrid", DIGITS, nn.Flatten())
         assert len(made) == 4 + times
 
 
@@ -166,23 +169,12 @@ def test_a_network_that_asks_for_values_gets_them_and_one_that_fails_is_not_coun
     assert multiplications("fine-tune", DIGITS, Asking(trainable=False)) is None
 
 
-def test_a_learner_that_learns_in_its_own_way():
-    """The samples its features are made of come before."""
-
-    class Sums(Learner):
-        def learn(self, x, y, rows, proceed=lambda: True):
-            learned.append(rows.size)
-            f = self.normalise(x[rows.ravel()]).flatten(1)
-            torch.zeros(64, 64).addmm_(f.T, f)
-            return len(rows)
-
-    learned = []
-    assert multiplications("fine-tune", DIGITS, "mlp", make=Sums) == 64 * 64
-    assert learned == [10]
-    body = nn.Flatten()
-    body.waits_for = 25
-    assert multiplications("fine-tune", DIGITS, body, make=Sums) == 64 * 64
-    assert learned == [10, 30, 10]
+def test_statistics_are_features_and_a_product_of_them_for_each_view():
+    """8 filters of 6 × 6 × 3 numbers at 27 × 27 places; 2·8·4 features."""
+    one = 27**2 * 8 * 108 + (2 * 8 * 4) ** 2
+    assert multiplications("slda", CIFAR, "patches:filters=8") == one
+    assert multiplications("slda", CIFAR, "patches:filters=8", views=2) == 2 * one
+    assert multiplications("slda", DIGITS, "identity") == 64**2
 
 
 def test_bytes_are_those_of_the_network_and_the_memory():

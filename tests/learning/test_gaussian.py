@@ -183,3 +183,25 @@ def test_what_cannot_be_exact_is_refused(act, sentence) -> None:
     with pytest.raises(MnemonError, match=sentence):
         act(made)
     assert all(torch.equal(before[name], tensor) for name, tensor in made.state().items())
+
+
+def test_a_covariance_without_an_inverse_is_told(samples) -> None:
+    f, y = samples
+    made = learned(f, y)
+    made.scatter[0, 0] = -1e9
+    with pytest.raises(MnemonError, match=r"no inverse with lam 0\.001; take a larger one"):
+        made.discriminant(LAM)
+
+
+def test_its_state_has_the_lower_triangle_and_going_on_from_it_is_bit_equal(samples) -> None:
+    f, y = samples
+    whole, stopped, resumed = (Gaussian(D, C) for _ in range(3))
+    for made in (whole, stopped):
+        made.add(f[:1000], y[:1000])
+    state = stopped.state(classes=C)
+    assert state["scatter"].shape == (D * (D + 1) // 2,)
+    resumed.restore({name: tensor.clone() for name, tensor in state.items()})
+    for made in (whole, resumed):
+        made.add(f[1000:], y[1000:])
+    assert all(torch.equal(a, whole.state()[name]) for name, a in resumed.state().items())
+    assert torch.equal(resumed.discriminant(LAM)(f), whole.discriminant(LAM)(f))

@@ -95,7 +95,7 @@ def test_each_backbone_has_one_name(text, name):
         ("regression:lamda=1", "the classifier regression has no option 'lamda'; it has degree, lam, origin, weight."),
         (
             "ncm:lam=1",
-            "the classifier ncm has no option 'lam' (it is an option of lda, ridge, regression); it has none.",
+            "the classifier ncm has no option 'lam' (it is an option of gaussian, lda, ridge, regression); it has none.",
         ),
         ("regression:lam=big", "the classifier regression: lam must be of type float, not 'big'."),
         ("regression:lam=0", "the classifier regression: lam must be above 0, not 0.0."),

@@ -15,12 +15,14 @@ from torch import Tensor
 from mnemon.errors import Diverged, MnemonError
 from mnemon.estimator import threads
 from mnemon.estimator.online import OnlineLearner
+from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.values import class_array
 from mnemon.learning.backbones import Backbone
-from mnemon.learning.build import Choice
+from mnemon.learning.build import Choice, check_backbone
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
+from mnemon.learning.learners import backbone_for
 from mnemon.learning.network import Output
 
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
@@ -29,7 +31,7 @@ MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 class Frozen:
     """The model between two chunks; nothing in it changes any more, so threads need no lock to predict with it."""
 
-    def __init__(self, learner: OnlineLearner, classifier: Classifier, labels: list[Label]) -> None:
+    def __init__(self, learner: OnlineLearner | OnlineStatistics, classifier: Classifier, labels: list[Label]) -> None:
         own = copy.copy(learner)
         own.net = copy.deepcopy(learner.net).eval().requires_grad_(False)
         if learner.average is not None:  # it is what predicts
@@ -54,8 +56,7 @@ class Frozen:
 
     def forward(self, x: Tensor) -> Output:
         """What the network makes of samples on the device, in one pass."""
-        out: Output = self.net(self._learner.normalise(x))
-        return out
+        return self._learner.output(x)
 
     def classify(self, out: Output) -> Tensor:
         return self._classify(out)[:, : len(self.classes)]
@@ -80,7 +81,7 @@ class Model:
         device: torch.device,
         names: list[Any] | None = None,
     ) -> None:
-        self.choice, self.inputs, self.scaled = choice, inputs, scaled
+        self.choice, self.inputs, self.scaled = choice, inputs, scaled and choice.method.trains
         self.seed, self.device = seed, device
         self.names = names  # of the features, where they have some
         self.learner = self._learner(backbone)
@@ -89,8 +90,15 @@ class Model:
         self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
         self._frozen: Frozen | None = None
 
-    def _learner(self, backbone: Backbone) -> OnlineLearner:
+    def _learner(self, backbone: Backbone) -> OnlineLearner | OnlineStatistics:
         method, objective, _ = self.choice
+        check_backbone(type(method), backbone)
+        if isinstance(backbone, str):  # what is given may be anything
+            backbone = backbone_for(method, backbone, self.inputs.shape)
+        if not method.trains:
+            return OnlineStatistics(
+                method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device
+            )
         return OnlineLearner(
             method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device, scaled=self.scaled
         )

@@ -21,6 +21,7 @@ from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
 from mnemon.estimator.model import MAX_CLASSES, Model
+from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.files import is_clutter
 from mnemon.learning import methods
 from mnemon.learning.build import choose, meaningless
@@ -235,6 +236,10 @@ def _check_state(model: Model) -> None:
     _need(learner.memory.size == 0 or bool((rows >= 0).any()), "its memory is empty")
     _need(not bool(learner.seen[classes:].any()) and bool(learner.seen.any()), "its classes do not match")
     _need(bool((learner.counts >= 0).all()) and int(learner.counts.sum()) == model.n_seen, "its counts do not add up")
+    if isinstance(learner, OnlineStatistics):
+        waiting, sums = learner.waiting_y, learner.statistics
+        _need(bool(((waiting >= 0) & (waiting < classes)).all()), "a sample that waits has no label")
+        _need(sums is None or bool((sums.counts >= 0).all() & (sums.weight >= 0)), "its statistics are out of range")
     age = 0 if learner.average is None else int(learner.average.age)
     _need(int(learner.bad_step) == -1 and age >= 0, "its counters are out of range")
     _need(learner.scaling is None or bool((learner.scaling.squares >= 0).all()), "its scaling is out of range")

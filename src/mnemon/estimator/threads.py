@@ -10,13 +10,13 @@ import torch
 from threadpoolctl import ThreadpoolController
 from torch import nn
 
-from mnemon.estimator.online import OnlineLearner
 from mnemon.learning.backbones import MLP
+from mnemon.learning.learner import Learner
 
 SMALL = 64  # samples in a step, new and replayed
 
 
-def for_steps(learner: OnlineLearner) -> contextlib.AbstractContextManager[Any]:
+def for_steps(learner: Learner) -> contextlib.AbstractContextManager[Any]:
     """Within: as many threads as this learner's steps are worth, for the thread that calls and for no other."""
     method = learner.method
     samples = method.batch_size + (method.replay_size if method.replays else 0)

@@ -17,7 +17,9 @@ from mnemon.runtime.threads import torch_threads
 
 
 def executor_for(run: Run) -> Executor:
-    return AsyncExecutor(run) if run.learner.device.type == "cuda" else Executor(run)
+    """A method that trains nothing has no steps to capture: its blocks are products, made one by one on any device."""
+    captured = run.learner.device.type == "cuda" and run.choice.method.trains
+    return AsyncExecutor(run) if captured else Executor(run)
 
 
 class Executor:

@@ -13,7 +13,8 @@ from torch import Tensor
 from mnemon.experiments.scenario import Scenario
 from mnemon.learning.build import Choice
 from mnemon.learning.labels import LabelTable
-from mnemon.learning.learner import BLOCK, Learner
+from mnemon.learning.learner import BLOCK
+from mnemon.learning.learners import make_learner
 
 
 class PendingEvaluation(NamedTuple):
@@ -36,7 +37,7 @@ class Run:
         self.rows: list[dict[str, Any]] = []
         self.confusion: dict[str, list[list[int]]] = {}
         self.seconds = {"train": 0.0, "evaluate": 0.0}
-        self.learner = Learner(
+        self.learner = make_learner(
             choice.method,
             choice.objective,
             scenario.inputs,

@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from mnemon.experiments.progress import RunProgress, run_title
 from mnemon.experiments.record import Record
 from mnemon.experiments.recording import Recorded, make_records, write
 from mnemon.experiments.run import Run
-from mnemon.experiments.scenario import array_scenario, make_scenario
+from mnemon.experiments.scenario import array_scenario, make_scenario, with_backbone
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning.backbones import Backbone
@@ -97,8 +96,7 @@ def run(
         spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named)
         choice = spec.choice(kind)
         scenario = make_scenario(spec, choice, where)
-    if backbone is not None:
-        scenario = replace(scenario, backbone=backbone)
+    scenario = with_backbone(scenario, choice, backbone)
     engine, folder = Engine(where), None if out is None else Path(out)
     key = spec.key(choice, scenario.name, scenario.data["checksum"], engine.identity())
     given = {"method": methods().get(name) is not kind, "stream": data is not None, "network": backbone is not named}

@@ -21,6 +21,7 @@ from mnemon.experiments.spec import Spec
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
 from mnemon.learning.learner import Inputs
+from mnemon.learning.learners import backbone_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,14 @@ def make_scenario(spec: Spec, choice: Choice, device: torch.device) -> Scenario:
     scenario = named_scenario(
         spec.stream, spec.seed, epochs=choice.method.epochs, split=spec.split, order=spec.order, device=device
     )
-    return scenario if spec.backbone is None else replace(scenario, backbone=spec.backbone)
+    return with_backbone(scenario, choice, spec.backbone)
+
+
+def with_backbone(scenario: Scenario, choice: Choice, given: Backbone | None) -> Scenario:
+    """The scenario with the backbone that is given, or else the method's own, or the dataset's."""
+    return replace(
+        scenario, backbone=backbone_for(choice.method, given, scenario.inputs.shape, usual=scenario.backbone)
+    )
 
 
 def dataset_checksum(stream: str, device: torch.device) -> str:

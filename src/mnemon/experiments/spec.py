@@ -13,7 +13,7 @@ from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes.recipes import recipe
 from mnemon.learning.backbones import architecture
-from mnemon.learning.build import Choice, choose
+from mnemon.learning.build import Choice, check_backbone, choose
 from mnemon.learning.classifiers import classifier
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
@@ -52,6 +52,7 @@ class Spec:
         check_known("class order", self.order, ("natural", "random"))
         if self.backbone is not None:
             architecture(self.backbone)
+            check_backbone(method, self.backbone)
         rng.check_seed(self.seed)
         given = recipe(self.method, loss, name.kind, name.dataset) | self.options
         if method.replays:

@@ -240,6 +240,10 @@ def search(
     at_recipe = Spec(method, stream, loss=loss, classifiers=tuple(read_by), options=given).choice()
     loss = at_recipe.objective.name
     tried = _parse(grid, at_recipe) if grid else row.grid if row else grids.grid(method, loss)
+    if not tried:
+        raise MnemonError(
+            f"{method} has no option that is searched by itself; name some, as in --grid OPTION=VALUE,VALUE."
+        )
     candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
     where = choose_device(device)
     found = Search(

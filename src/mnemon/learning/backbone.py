@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
@@ -12,6 +13,9 @@ from mnemon.learning.named import Named
 @dataclass(frozen=True)
 class Architecture(Named):
     """One file in backbones/ each; options are fields."""
+
+    trained: ClassVar[bool] = False  # True: it is nothing before it is trained by gradients
+    fitted: ClassVar[bool] = False  # True: it is made from the first samples, once, and not trained
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:
         """Make a module that turns samples [n, *shape] into features [n, d]; torch's random numbers are seeded already."""

@@ -8,16 +8,24 @@ from typing import Any, NamedTuple
 
 from mnemon.errors import MnemonError, check_known
 from mnemon.learning import options
-from mnemon.learning.backbones import BACKBONES
+from mnemon.learning.backbones import BACKBONES, Backbone, PatchFeatures, architecture
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
 from mnemon.learning.methods import method as method_named
 from mnemon.learning.methods import methods
-from mnemon.learning.objectives import OBJECTIVES, Objective
+from mnemon.learning.objectives import OBJECTIVES, NoLoss, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
+OF_TRAINING = {  # options without meaning for a method that trains nothing
+    "lr",
+    "average",
+    "sgd_momentum",
+    "weight_decay",
+    "iterations",
+    "augment",
+}
 OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
 
 
@@ -45,9 +53,10 @@ class Choice(NamedTuple):
 
 def meaningless(method: type[Method]) -> set[str]:
     """Options of every method that mean nothing to this one."""
+    without = set() if method.trains else OF_TRAINING
     if not method.replays:
-        return OF_MEMORY
-    return {"forward"} if method.own_passes else set()
+        return OF_MEMORY | without
+    return {"forward"} | without if method.own_passes else without
 
 
 def omitted_at_default(method: type[Method], objective: type[Objective]) -> dict[str, Any]:
@@ -68,6 +77,10 @@ def choose(
     loss = kind.default_objective if loss is None else loss
     check_known("loss", loss, OBJECTIVES)
     objective_kind = OBJECTIVES[loss]
+    if kind.trains and objective_kind is NoLoss:
+        raise MnemonError(f"{method} trains a network, which takes a loss; none is for methods that train nothing.")
+    if not kind.trains and objective_kind is not NoLoss:
+        raise MnemonError(f"{method} trains nothing, so it has no use for a loss, and {loss} is one.")
     wanted = (_classifier(text, kind, objective_kind) for text in classifiers or [_default(kind, objective_kind)])
     chosen = {classifier.name: classifier for classifier in wanted}  # each once, in order
 
@@ -91,6 +104,22 @@ def choose(
     if built.replays and built.memory_size == 0:
         raise MnemonError(f"{method} replays from its memory, so memory_size must be at least 1.")
     return Choice(built, objective, list(chosen.values()))
+
+
+def check_backbone(method: type[Method], backbone: Backbone | None) -> None:
+    """Refuse a backbone that is nothing without training where nothing is trained, and the other way round."""
+    if backbone is None or (isinstance(backbone, str) and backbone == "auto"):
+        return
+    if method.trains and (
+        isinstance(backbone, PatchFeatures) or (isinstance(backbone, str) and architecture(backbone).fitted)
+    ):
+        raise MnemonError(f"{method.name} trains its network, and patches are fitted to images once, not trained.")
+    if not method.trains and isinstance(backbone, str) and architecture(backbone).trained:
+        name = backbone.partition(":")[0]
+        raise MnemonError(
+            f"{method.name} trains nothing, and {name} is nothing before it is trained; take patches, identity or a network "
+            "of your own."
+        )
 
 
 def _default(method: type[Method], objective: type[Objective]) -> str:

@@ -20,8 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.learner import Inputs, Learner
+from mnemon.learning.learners import make_learner
 from mnemon.learning.method import Method
 from mnemon.learning.objectives import Objective
+from mnemon.learning.streaming import StreamingLearner
 from mnemon.runtime.threads import torch_threads
 
 aten = torch.ops.aten
@@ -41,18 +43,17 @@ def multiplications(
     inputs: Inputs,
     backbone: Backbone,
     capacity: int,
-    make: Callable[..., Learner] = Learner,
 ) -> int | None:
     """For each new sample of the stream, all passes over it together; None where a module or a method of the user's cannot be
-    counted. `make` builds the learner, which is one of its own: no learner at work and no random number is touched.
+    counted. The learner is one of its own: no learner at work and no random number is touched.
 
     Counted once in a process for each kind of run: options that are floats change no shapes.
     """
-    key = (_kind(method), _kind(objective), inputs, backbone, capacity, make)
+    key = (_kind(method), _kind(objective), inputs, backbone, capacity)
     if not isinstance(backbone, str) or key not in _known:
 
         def build(device: str) -> Learner:
-            return make(method, objective, inputs, backbone=backbone, device=device)
+            return make_learner(method, objective, inputs, backbone=backbone, device=device)
 
         try:
             # Attention as the products it is made of. One thread: a second would mostly wait.
@@ -79,9 +80,9 @@ def _count(build: Callable[[str], Learner], capacity: int) -> int:
     with first:
         learner = build("cpu")  # looks for the size of the features by passing one sample
     batch, passes = learner.method.batch_size, learner.method.epochs or 1
-    if type(learner).learn is not Learner.learn:
-        total = _of_learning(learner, batch, capacity)
-    elif first.total < SMALL:
+    if isinstance(learner, StreamingLearner):
+        return _of_statistics(learner)
+    if first.total < SMALL:
         total = _of_step(learner, batch, capacity)
     else:
         try:  # shapes alone say it all
@@ -112,21 +113,12 @@ def _of_step(learner: Learner, batch: int, capacity: int) -> int:
     return counter.total
 
 
-def _of_learning(learner: Learner, batch: int, capacity: int) -> int:
-    """A batch of random samples; before it come those that the backbone is made of, where it is made of samples."""
-    learner.grow(capacity)
-    g = np.random.default_rng(0)
-    before = -(-int(getattr(learner.net.backbone, "waits_for", 0)) // batch)
-    rows = np.arange((before + 1) * batch).reshape(-1, batch)
-    pixels = g.integers(0, 256, (rows.size, *learner.inputs.shape), np.uint8)
-    x = torch.from_numpy(pixels).to(learner.device, learner.inputs.dtype)
-    y = torch.from_numpy(np.arange(rows.size) % learner.net.capacity).to(learner.device)
-    if before:
-        learner.learn(x, y, rows[:-1])
+def _of_statistics(learner: StreamingLearner) -> int:
+    """Each view of a sample passes the backbone once, and adds one product with itself to the scatter."""
     counter = Counter()
     with counter:
-        learner.learn(x, y, rows[-1:])
-    return counter.total
+        learner.views_of(torch.zeros(1, *learner.inputs.shape, dtype=learner.inputs.dtype, device=learner.device))
+    return counter.total + learner.views * learner.net.dim**2
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]

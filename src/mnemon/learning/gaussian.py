@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from mnemon.errors import MnemonError
+from mnemon.runtime.precision import full_float32
 
-CHUNK = 4096  # samples added at once: bounds the float64 copies
+CHUNK = 4096  # samples added at once: bounds the copies
 
 
 class Discriminant(NamedTuple):
@@ -33,6 +34,15 @@ class Discriminant(NamedTuple):
     def __call__(self, f: Tensor) -> Tensor:
         """Features [n, D] → scores [n, C]."""
         return torch.addmm(self.bias, f.to(self.weight.dtype), self.weight.T)
+
+
+class Moments(NamedTuple):
+    """Of some samples, by class."""
+
+    classes: Tensor  # [c], those that are there
+    counts: Tensor  # [c], float64
+    means: Tensor  # [c, D], float64
+    rows: Tensor  # [n, D]: the samples minus the mean of their class; rowsᵀrows is their scatter
 
 
 class Gaussian:
@@ -73,7 +83,7 @@ class Gaussian:
         """Learn samples: features f [n, D] of the classes y [n]. The result does not depend on how they are cut into calls."""
         for part, classes in zip(torch.split(f, CHUNK), torch.split(y, CHUNK), strict=True):
             if self.half_life is None:
-                self._merge(*_moments(part, classes, len(self.counts)))
+                self._merge(_moments(part.to(self.means.dtype), classes))
             else:
                 self._add_aging(part, classes)
 
@@ -81,19 +91,21 @@ class Gaussian:
         """Take samples back that were added: afterwards the statistics are those of the others."""
         if self.half_life is not None:
             raise MnemonError("samples cannot be taken back exactly while older ones fade (half_life).")
-        counts, means, rows = _moments(f, y, len(self.counts))
-        if (counts > self.counts).any():
+        gone = _moments(f.to(self.means.dtype), y)
+        c = gone.classes
+        n = self.counts[c]
+        if (gone.counts > n).any():
             raise MnemonError("more samples of a class are to be removed than were learned.")
-        left = self.counts - counts
-        there = counts > 0
-        gap = means - self.means.double()  # [C, D]
+        left = n - gone.counts
+        gap = gone.means - self.means[c].double()  # [c, D]
         # μ' = μ − n_b/n' · (m_b − μ); W' = W − S_b − n_b·n/n' · (m_b − μ)(m_b − μ)ᵀ
-        share = torch.where(there & (left > 0), counts / left.clamp(min=1), 0.0)
-        lost = (share * self.counts).sqrt()[:, None] * gap
-        self.means -= (share[:, None] * gap).to(self.means.dtype)
-        self.means[left == 0] = 0.0
-        self._add_rows(torch.cat([rows, lost[there]]), sign=-1)
-        self.counts, self.weight = left, self.weight - counts.sum()
+        share = torch.where(left > 0, gone.counts / left.clamp(min=1), 0.0)
+        lost = (share * n).sqrt()[:, None] * gap
+        self.means[c] -= (share[:, None] * gap).to(self.means.dtype)
+        self.means[c[left == 0]] = 0.0
+        self._add_rows(torch.cat([gone.rows, lost.to(gone.rows.dtype)]), sign=-1)
+        self.counts[c] = left
+        self.weight -= gone.counts.sum()
 
     def merge(self, other: Gaussian, classes: Tensor | None = None) -> None:
         """Take in what another learned on other samples; classes[c]: this one's index of the other's class c (None: the
@@ -105,10 +117,11 @@ class Gaussian:
         if classes is None:
             classes = torch.arange(len(other.counts), device=self.counts.device)
         self.grow(int(classes.max()) + 1 if len(classes) else 0)
-        counts, means = self.counts.new_zeros(len(self.counts)), self.means.double().new_zeros(self.means.shape)
-        counts[classes], means[classes] = other.counts, other.means.double()
-        self._merge(counts, means, other.means.new_zeros(0, self.features).double())
-        self.scatter += other.scatter
+        there = other.counts.to(self.counts.device) > 0
+        means = other.means.to(self.means.device)[there].double()
+        none = self.means.new_zeros(0, self.features)
+        self._merge(Moments(classes[there], other.counts.to(self.counts)[there], means, none))
+        self.scatter += other.scatter.to(self.scatter)
 
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;
@@ -120,39 +133,66 @@ class Gaussian:
         """Σ_w = W / n [D, D], float64."""
         return self.scatter.double() / self.weight.clamp(min=1)
 
+    def nearest_mean(self) -> Discriminant:
+        """The classifier with Σ = I: the paper's."""
+        return nearest_mean(self.counts, self.means)
+
     def discriminant(self, lam: float) -> Discriminant:
-        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I; one Cholesky decomposition in float64."""
+        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I; one Cholesky decomposition in float64, of the lower triangle."""
         sigma = self.covariance()
         trace = sigma.diagonal().mean()
         # Before any class has two different samples Σ_w is 0: then the identity takes its place, which is NCM.
         ridge = torch.where(trace > 0, lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(sigma)).T  # [C, D]
+        factor, failed = torch.linalg.cholesky_ex(sigma)
+        if bool(failed):  # λ is below what float32 holds of Σ_w
+            raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
+        weight = torch.cholesky_solve(means.T, factor).T  # [C, D]
         bias = torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
         return Discriminant(weight, bias)
 
-    def state(self) -> dict[str, Tensor]:
-        """All tensors that change."""
-        return {"counts": self.counts, "means": self.means, "scatter": self.scatter, "weight": self.weight}
+    def state(self, classes: int | None = None) -> dict[str, Tensor]:
+        """All tensors that change, of the first `classes` classes. W is symmetric: of it the lower triangle, row by row,
+        D(D + 1)/2 numbers."""
+        packed = self.scatter.masked_select(_lower(self.scatter))
+        return {
+            "counts": self.counts[:classes],
+            "means": self.means[:classes],
+            "scatter": packed,
+            "weight": self.weight,
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from a saved state, which may have fewer classes: what depends on the lower triangle is the same to the bit."""
+        classes = len(state["counts"])
+        for mine, saved in ((self.counts, state["counts"]), (self.means, state["means"])):
+            mine.zero_()[:classes] = saved.to(mine)
+        lower = _lower(self.scatter)
+        self.scatter.masked_scatter_(lower, state["scatter"].to(self.scatter))
+        self.scatter.T.masked_scatter_(lower, state["scatter"].to(self.scatter))
+        self.weight.copy_(state["weight"])
 
     # --- updates
 
-    def _merge(self, counts: Tensor, means: Tensor, rows: Tensor) -> None:
-        """Join class moments with those so far; `rows` [m, D]: what they add to the scatter, as rowsᵀrows."""
-        total = self.counts + counts
-        share = torch.where(counts > 0, counts / total.clamp(min=1), 0.0)
-        gap = means - self.means.double()
+    def _merge(self, new: Moments) -> None:
+        """Join class moments with those so far."""
+        c = new.classes
+        n = self.counts[c]
+        share = new.counts / (n + new.counts)
+        gap = new.means - self.means[c].double()
         # n·n_b/(n + n_b) · (m_b − μ)(m_b − μ)ᵀ, as a row of its own for each class
-        between = (self.counts * share).sqrt()[:, None] * gap
-        self.means += (share[:, None] * gap).to(self.means.dtype)
-        self.counts, self.weight = total, self.weight + counts.sum()
-        self._add_rows(torch.cat([rows, between[share > 0]]))
+        between = (n * share).sqrt()[:, None] * gap
+        self.means[c] += (share[:, None] * gap).to(self.means.dtype)
+        self.counts[c] += new.counts
+        self.weight += new.counts.sum()
+        self._add_rows(torch.cat([new.rows, between.to(new.rows.dtype)]))
 
     def _add_rows(self, rows: Tensor, sign: int = 1) -> None:
         """W ← W ± rowsᵀrows."""
         rows = rows.to(self.scatter.dtype)
-        self.scatter.addmm_(rows.T, rows, alpha=sign)
+        with full_float32():
+            self.scatter.addmm_(rows.T, rows, alpha=sign)
 
     def _add_aging(self, f: Tensor, y: Tensor) -> None:
         """Sample by sample: a sample of class c first ages the class.
@@ -177,10 +217,28 @@ class Gaussian:
             self.weight = self.weight - lost + 1
 
 
-def _moments(f: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts [C] and means [C, D] of samples by class, and the samples minus the mean of their class [n, D]; float64."""
-    f = f.double()
-    counts = torch.bincount(y, minlength=classes).double()
-    sums = f.new_zeros(classes, f.shape[1]).index_add_(0, y, f)
-    means = sums / counts.clamp(min=1)[:, None]
-    return counts, means, f - means[y]
+def nearest_mean(counts: Tensor, means: Tensor) -> Discriminant:
+    """The classifier with the identity as covariance."""
+    means = means.double()
+    return Discriminant(means, torch.where(counts > 0, -0.5 * means.square().sum(1), -torch.inf))
+
+
+def _moments(f: Tensor, y: Tensor) -> Moments:
+    """The moments of samples, by class.
+
+    Sums are products with the table of who is in which class: on a GPU, unlike a scattered sum, the same to the bit each
+    time. Features are shifted by their common mean first, so that float32 is enough.
+    """
+    classes, index = torch.unique(y, return_inverse=True)
+    member = (index == torch.arange(len(classes), device=y.device)[:, None]).to(f.dtype)  # [c, n]
+    counts = member.sum(1)
+    shift = f.mean(0)
+    away = f - shift
+    with full_float32():
+        mean = member @ away / counts[:, None]  # of each class, from the shift on
+    return Moments(classes, counts.double(), shift.double() + mean.double(), away.sub_(mean[index]))
+
+
+def _lower(square: Tensor) -> Tensor:
+    """Which entries are of the lower triangle [D, D]."""
+    return torch.ones_like(square, dtype=torch.bool).tril_()

@@ -98,12 +98,12 @@ class Learner:
     def _set_parameters(self) -> None:
         trained = {name: p for name, p in self.net.named_parameters() if p.requires_grad}
         self.names, self.parameters = tuple(trained), tuple(trained.values())
-        self.statistics = tuple(name for name, b in self.net.named_buffers() if b.is_floating_point())
+        self.buffers = tuple(name for name, b in self.net.named_buffers() if b.is_floating_point())
 
     def moving(self) -> dict[str, Tensor]:
         """What learning changes in the network: parameters, class rows, BatchNorm's running statistics."""
         buffers = dict(self.net.named_buffers())
-        return dict(zip(self.names, self.parameters, strict=True)) | {name: buffers[name] for name in self.statistics}
+        return dict(zip(self.names, self.parameters, strict=True)) | {name: buffers[name] for name in self.buffers}
 
     # --- learning
 
@@ -389,13 +389,18 @@ class Learner:
         out: Output = self.net(x) if self.average is None else functional_call(self.net, self.average.tensors(), (x,))
         return out
 
+    def output(self, x: Tensor) -> Output:
+        """What it makes of raw samples."""
+        out: Output = self.predict_output(self.normalise(x))
+        return out
+
     def scores(self, x: Tensor, classifiers: list[Classifier]) -> list[Tensor]:
         """Scores [n, capacity] of each classifier for raw samples x; the features are computed once for all."""
         if self.samples == 0:
             raise MnemonError("nothing was learned yet, so nothing can be predicted.")
         with self.evaluating():
             prepared = [classifier.prepare(self) for classifier in classifiers]
-            outputs = [self.predict_output(self.normalise(part)) for part in torch.split(x, self.eval_batch_size)]
+            outputs = [self.output(part) for part in torch.split(x, self.eval_batch_size)]
             return [torch.cat([scores(out) for out in outputs]) for scores in prepared]
 
     # --- state

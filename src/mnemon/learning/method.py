@@ -82,7 +82,9 @@ class Method:
     cost: ClassVar[str]  # multiplications of a step, times ER's
     default_objective: ClassVar[str] = "ce"
     default_classifier: ClassVar[str] = "softmax"
+    trains: ClassVar[bool] = True  # False: no gradient, hence no loss and no learning rate (`learning/streaming.py`)
     replays: ClassVar[bool] = True  # False: no memory at all
+    keeps_statistics: ClassVar[bool] = False  # True: sums over all samples, which a classifier may read
     epochs: ClassVar[int] = 0  # above 0: wants its samples shuffled (i.i.d.), that many times
     memory_rule: ClassVar[str] = "reservoir"  # how the memory is chosen, for the record
     columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
@@ -92,9 +94,6 @@ class Method:
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
-    keeps_statistics: ClassVar[bool] = (
-        False  # True: counts, means and a covariance of the features, which a classifier reads
-    )
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
@@ -145,6 +144,11 @@ class Method:
         if cls.default_classifier != Method.default_classifier:
             found.append(f"classifier {cls.default_classifier}")
         return found
+
+    @classmethod
+    def default_backbone(cls, shape: tuple[int, ...]) -> str | None:
+        """The backbone for samples of a shape where none is named; None: the dataset's own."""
+        return None
 
     def augmentation(self) -> str:
         """What is done to the images in training, for the record."""

@@ -247,6 +247,13 @@ class CoPELoss(Objective):
         net.prototypes.copy_(torch.where(count > 0, moved, net.prototypes))
 
 
+@dataclass(frozen=True)
+class NoLoss(Objective):
+    """Nothing is trained by a gradient."""
+
+    name: ClassVar[str] = "none"
+
+
 def prototype_logits(out: Output, seen: Tensor) -> Tensor:
     """p_c · f [n, capacity], over the classes seen."""
     assert out.embedding is not None
@@ -265,5 +272,6 @@ LOSSES = (
     LogitAdjusted,
     SupCon,
     CoPELoss,
+    NoLoss,
 )
 OBJECTIVES: dict[str, type[Objective]] = {loss.name: loss for loss in LOSSES}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mnemon.learning.losses import DIVISORS
+from mnemon.learning.methods import methods
 
 Grid = dict[str, tuple[Any, ...]]
 
@@ -33,14 +34,17 @@ LOSSES: dict[str, Grid] = {
     "supcon": {"lr": (0.001, 0.002, 0.005, 0.01, 0.02, *BASELINES)},  # of the paper's the smallest was always the best
 }
 
-# of a method, with cross-entropy
+# of a method, with cross-entropy or without a loss
 METHODS: dict[str, Grid] = {
     "gmed-er": EDITS,
     "gmed-mir": EDITS,
+    "slda": {"views": (1, 2)},
     "der++": {"lr": BASELINES, "logit_weight": (0.1, 0.2, 0.5)},  # a; b stays at 0.5
 }
 
 
 def grid(method: str, loss: str) -> Grid:
-    """The options to be tried and their values."""
-    return LOSSES.get(loss) or METHODS.get(method) or {"lr": BASELINES}
+    """The options to be tried and their values; empty where there is nothing to search by itself."""
+    known = methods().get(method)
+    usual: Grid = {"lr": BASELINES} if known is None or known.trains else {}
+    return LOSSES.get(loss) or METHODS.get(method) or usual

@@ -14,9 +14,20 @@ from mnemon.errors import MnemonError
 from mnemon.learning import named
 from mnemon.learning.backbone import Architecture
 from mnemon.learning.backbones.mlp import MLP
+from mnemon.learning.backbones.patches import PatchFeatures
 from mnemon.learning.backbones.resnet18 import ReducedResNet18
 
-__all__ = ["BACKBONES", "MLP", "Backbone", "ReducedResNet18", "architecture", "build", "feature_size", "title"]
+__all__ = [
+    "BACKBONES",
+    "MLP",
+    "Backbone",
+    "PatchFeatures",
+    "ReducedResNet18",
+    "architecture",
+    "build",
+    "feature_size",
+    "title",
+]
 
 Backbone = str | nn.Module | Callable[[], nn.Module]
 

@@ -18,6 +18,7 @@ class Auto(Architecture):
 
     name: ClassVar[str] = "auto"
     doc: ClassVar[str] = "resnet18 for images of at least 25×25 pixels, else mlp"
+    trained: ClassVar[bool] = True
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:
         large = len(shape) == 3 and min(shape[1:]) >= 25

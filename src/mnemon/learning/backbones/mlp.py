@@ -19,6 +19,7 @@ class Perceptron(Architecture):
 
     name: ClassVar[str] = "mlp"
     doc: ClassVar[str] = "the paper's MLP: two hidden layers of ReLU units"
+    trained: ClassVar[bool] = True
     width: int = option(400, "units of each hidden layer", least=1, most=10_000)
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:

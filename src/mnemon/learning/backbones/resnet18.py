@@ -21,6 +21,7 @@ class ResNet18(Architecture):
 
     name: ClassVar[str] = "resnet18"
     doc: ClassVar[str] = "the paper's reduced ResNet-18"
+    trained: ClassVar[bool] = True
     nf: int = option(20, "channels of the first stage", least=1, most=512)
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from mnemon.errors import Diverged
+from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.classifier import Classifier, Scores
 from mnemon.learning.gaussian import Gaussian
 from mnemon.learning.options import option
@@ -35,7 +35,7 @@ class LinearDiscriminant(Classifier):
         statistics.add(f, y)
         try:
             scores = statistics.discriminant(self.lam)
-        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        except MnemonError:
             raise Diverged(
                 "lda cannot be solved: features of the memory are not finite, or lam is too small for them."
             ) from None

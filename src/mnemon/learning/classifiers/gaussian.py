@@ -1,0 +1,34 @@
+"""The Gaussian classifier with one covariance for all classes, from the statistics a method keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from mnemon.learning.classifier import Classifier, Scores
+from mnemon.learning.options import option
+from mnemon.learning.streaming import StreamingLearner
+
+if TYPE_CHECKING:
+    from mnemon.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class StreamingGaussian(Classifier):
+    """μ_cᵀΣ⁻¹f − ½ μ_cᵀΣ⁻¹μ_c: up to a constant the log-density of p(f | c) = N(μ_c, Σ), so for equal priors the softmax of
+    the scores is p(c | f). Σ = Σ_w + λ·tr(Σ_w)/D·I with the covariance Σ_w within classes, or the identity, which is the
+    paper's nearest class mean on the same features. A class without samples is never predicted."""
+
+    name: ClassVar[str] = "gaussian"
+    doc: ClassVar[str] = "linear discriminant analysis, from the statistics that slda keeps"
+    needs: ClassVar[tuple[str, ...]] = ("statistics",)
+
+    lam: float = option(1e-3, "weight λ of the identity in the covariance", above=0)
+    covariance: str = option(
+        "shared", "one for all classes, learned (shared), or none (identity)", choices=("shared", "identity")
+    )
+
+    def prepare(self, learner: Learner) -> Scores:
+        assert isinstance(learner, StreamingLearner), "checked when the classifier is chosen"
+        scores = learner.discriminant(self.lam if self.covariance == "shared" else None)
+        return lambda out: scores(out.features)

@@ -1,0 +1,43 @@
+"""SLDA: fixed features and a Gaussian for each class with one covariance; what is learned are sums, nothing is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mnemon.errors import MnemonError
+from mnemon.learning.method import Method
+from mnemon.learning.options import option
+
+SMALLEST = 8  # pixels along a side: with fewer, patches of 6 × 6 have no places to be averaged over
+
+
+@dataclass(frozen=True)
+class SLDA(Method):
+    """No gradient, no loss, no memory: `learning/streaming.py` learns, `learning/gaussian.py` has the statistics and
+    `classifiers/gaussian.py` reads them. With `views` = 2 the mirror image of each sample is learned too, and at test the
+    features of both are averaged."""
+
+    name: ClassVar[str] = "slda"
+    summary: ClassVar[str] = "streaming linear discriminant analysis on untrained patch features, no memory"
+    citation: ClassVar[str] = "Hayes and Kanan 2020, Lifelong Machine Learning with Deep Streaming LDA"
+    cost: ClassVar[str] = "0.07"
+    default_objective: ClassVar[str] = "none"
+    default_classifier: ClassVar[str] = "gaussian"
+    trains: ClassVar[bool] = False
+    replays: ClassVar[bool] = False
+    keeps_statistics: ClassVar[bool] = True
+
+    views: int = option(1, "SLDA: 2 adds the mirror image, learned too and averaged at test", least=1, most=2)
+
+    @classmethod
+    def default_backbone(cls, shape: tuple[int, ...]) -> str | None:
+        """Patches for images; vectors are features already."""
+        return "patches" if len(shape) == 3 and min(shape[1:]) >= SMALLEST else "identity"
+
+    def augmentation(self) -> str:
+        return "none" if self.views == 1 else "mirror"
+
+    def accept(self, shape: tuple[int, ...]) -> None:
+        if self.views > 1 and len(shape) != 3:
+            raise MnemonError(f"a mirror image needs images (channels, height, width), not samples of shape {shape}.")

@@ -1,0 +1,246 @@
+"""The learner of a method that trains nothing: features of fixed functions, and statistics of them that are exact.
+
+Order and chunks of the stream do not matter (but for rounding): a block of batches is learned as one matrix product. Where
+the features are patches, the dictionary is made of exactly the first N images; until then these wait, and the nearest class
+mean of their pixels predicts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemon.errors import Diverged, MnemonError
+from mnemon.learning.backbones import PatchFeatures
+from mnemon.learning.gaussian import CHUNK, Discriminant, Gaussian, nearest_mean
+from mnemon.learning.learner import Learner
+from mnemon.learning.network import Output
+
+MOST_FEATURES = 32_768  # D: the covariance then has 4 GiB
+# Responses of the dictionary held at once, in a few copies: as much as a processor's caches hold, or a part of a GPU's memory.
+MAPS = {"cpu": 2**20, "cuda": 2**28}
+
+
+class StreamingLearner(Learner):
+    """A learner without gradients. Its network is the backbone alone, which stays as it is once a dictionary is made."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named | {"bf16": False})  # statistics are never of shortened numbers
+        body = self.net.eval().backbone
+        if self.net.dim > MOST_FEATURES:
+            raise MnemonError(
+                f"{self.method.name} keeps a covariance of all features, and {self.net.dim:,} are too many for that: at most "
+                f"{MOST_FEATURES:,}."
+            )
+        if isinstance(body, PatchFeatures):
+            most = MAPS.get(self.device.type, MAPS["cpu"]) // body.responses
+            self.eval_batch_size = max(1, min(self.eval_batch_size, most))
+        self.views: int = getattr(self.method, "views", 1)
+        self.statistics: Gaussian | None = None  # from the first sample on that features are known of
+        self.fitted = not isinstance(body, PatchFeatures)  # whether the features are fixed
+        self.waiting_x = torch.zeros(0, *self.inputs.shape, dtype=self.inputs.dtype, device=self.device)
+        self.waiting_y = torch.zeros(0, dtype=torch.int64, device=self.device)
+
+    # --- learning
+
+    def learn(self, x: Tensor, y: Tensor, rows: NDArray[np.int64], proceed: Callable[[], bool] = lambda: True) -> int:
+        """Learn batches: rows [S, b] of the raw samples x and class indices y, which stay on the device. They are learned at
+        once, so a run stops only between two calls and resumes with the same sums."""
+        index = torch.from_numpy(rows).to(self.device).flatten()
+        samples, classes = x.index_select(0, index), y.index_select(0, index)
+        self.seen[classes] = True
+        finite = self._take(samples, classes)
+        self.steps += len(rows)
+        # No loss is computed; what is not finite shows as one of the first step.
+        losses = torch.where(finite, 0.0, torch.nan).expand(len(rows))
+        self.record_steps(classes.reshape(rows.shape).cpu().numpy(), losses)
+        proceed()
+        return len(rows)
+
+    def _take(self, x: Tensor, y: Tensor) -> Tensor:
+        """Learn samples, or let them wait for the dictionary. Returns whether all were finite, as a tensor."""
+        finite = torch.ones((), dtype=torch.bool, device=self.device)
+        if not self.fitted:
+            x, y = torch.cat([self.waiting_x, x]), torch.cat([self.waiting_y, y])
+            self.waiting_x, self.waiting_y = x, y
+            body = self._patches()
+            if len(x) < body.waits_for:
+                return torch.isfinite(x).all()
+            self._fit(x[: body.waits_for])
+            self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
+        for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
+            f = torch.cat(self.views_of(part))
+            finite &= torch.isfinite(f).all()
+            self._statistics().add(f, classes.repeat(self.views))
+        return finite
+
+    def _fit(self, images: Tensor) -> None:
+        self._patches().fit(images, self.seed)
+        self.fitted = True
+
+    def _statistics(self) -> Gaussian:
+        if self.statistics is None:
+            self.statistics = Gaussian(self.net.dim, self.net.capacity, device=self.device, dtype=self.dtype)
+        return self.statistics
+
+    def _patches(self) -> PatchFeatures:
+        body = self.net.backbone
+        assert isinstance(body, PatchFeatures)
+        return body
+
+    def grow(self, classes: int) -> None:
+        super().grow(classes)
+        if self.statistics is not None:
+            self.statistics.grow(self.net.capacity)
+
+    def check(self) -> None:
+        """Stop with a sentence if a sample was not finite."""
+        if int(self.bad_step) >= 0:
+            raise Diverged(
+                f"the features {self.method.name} learns from were not finite: an input of the steps from "
+                f"{int(self.bad_step)} on was not."
+            )
+
+    # --- features
+
+    def normalise(self, x: Tensor) -> Tensor:
+        """Patches take samples as they came."""
+        return x if isinstance(self.net.backbone, PatchFeatures) else super().normalise(x)
+
+    def views_of(self, x: Tensor) -> list[Tensor]:
+        """Features of samples as they came [n, D], and with two views those of their mirror images."""
+        with torch.no_grad():
+            return [
+                torch.cat([self.net(self.normalise(part)).features for part in torch.split(view, self.eval_batch_size)])
+                for view in (x, x.flip(-1))[: self.views]
+            ]
+
+    def output(self, x: Tensor) -> Output:
+        """Features of samples as they came: the average over the views; before there are any, the pixels."""
+        if not self.fitted:
+            return Output(x.flatten(1).to(self.dtype))
+        return Output(torch.stack(self.views_of(x)).mean(0) if self.views > 1 else self.views_of(x)[0])
+
+    def discriminant(self, lam: float | None) -> Discriminant:
+        """The classifier of the samples so far, with the weight λ; None: with the identity as covariance."""
+        if not self.fitted:
+            member = (self.waiting_y == torch.arange(self.net.capacity, device=self.device)[:, None]).double()
+            counts = member.sum(1)
+            means = member @ self.output(self.waiting_x).features.double() / counts.clamp(min=1)[:, None]
+            return nearest_mean(counts, means)
+        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam)
+
+    # --- what sufficient statistics allow
+
+    def forget(self, x: Tensor, y: Tensor) -> None:
+        """Take samples back that were learned: afterwards the statistics are those of the others. Patches that the dictionary
+        has from them stay there."""
+        self._need_fitted("no sample can be taken back")
+        f = torch.cat(self.views_of(x.to(self.device)))
+        self._statistics().remove(f, y.to(self.device).repeat(self.views))
+        self.samples -= len(y)
+        self.counts -= torch.bincount(y.cpu(), minlength=len(self.counts))
+        self.seen = (self.counts > 0).to(self.device)
+
+    def merge(self, other: StreamingLearner, classes: Tensor | None = None) -> None:
+        """Take in what another learned from other samples, with the same features; classes[c]: this one's index of the other's
+        class c (None: the same)."""
+        for learner in (self, other):
+            learner._need_fitted("it cannot be merged")
+        if self.digest() != other.digest():
+            raise MnemonError(
+                "only learners with the same features can be merged, and these have different dictionaries."
+            )
+        index = torch.arange(other.net.capacity) if classes is None else classes.cpu()
+        known = other.counts > 0  # room for classes that were never seen comes along with nothing
+        index = index[: len(known)][known[: len(index)]]
+        self.grow(int(index.max()) + 1 if len(index) else 0)
+        its = other._statistics()
+        chosen = Gaussian(its.features, 0, device=its.scatter.device, dtype=its.scatter.dtype)
+        chosen.counts, chosen.means = (t[known.to(t.device)] for t in (its.counts, its.means))
+        chosen.scatter, chosen.weight = its.scatter, its.weight
+        self._statistics().merge(chosen, index.to(self.device))
+        self.counts.index_add_(0, index, other.counts[known])
+        self.seen = (self.counts > 0).to(self.device)
+        self.samples, self.steps = self.samples + other.samples, self.steps + other.steps
+
+    def take_dictionary(self, other: StreamingLearner) -> None:
+        """Begin with the features of another learner instead of waiting for images."""
+        other._need_fitted("its dictionary cannot be taken")
+        if self.samples:
+            raise MnemonError("a learner takes the dictionary of another before it learns, not after.")
+        self.net.backbone.load_state_dict(other.net.backbone.state_dict())
+        self.fitted = True
+
+    def digest(self) -> str:
+        """Equal where the features are."""
+        body = self.net.backbone
+        if isinstance(body, PatchFeatures):
+            return body.digest()
+        tensors = b"".join(tensor.cpu().numpy().tobytes() for tensor in body.state_dict().values())
+        return hashlib.sha256(f"{self.net.dim} {body}".encode() + tensors).hexdigest()
+
+    def _need_fitted(self, otherwise: str) -> None:
+        if not self.fitted:
+            images = self._patches().waits_for
+            raise MnemonError(f"before {images} images were seen there is no dictionary, and {otherwise}.")
+
+    # --- state
+
+    def state(self) -> dict[str, Tensor]:
+        """As any learner's, with the waiting samples and the statistics of the classes seen."""
+        used = int(self.counts.nonzero().max()) + 1 if bool(self.counts.any()) else 0
+        if self.statistics is None:
+            sums = Gaussian(0, 0, dtype=self.dtype, device=self.device).state()
+        else:
+            sums = self.statistics.state(used)
+        return {
+            **super().state(),
+            "fitted": torch.tensor(self.fitted),
+            "waiting.x": self.waiting_x,
+            "waiting.y": self.waiting_y,
+            **{f"statistics.{name}": tensor for name, tensor in sums.items()},
+        }
+
+    def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
+        """Go on from a saved state, bit for bit; a state of another shape is refused."""
+        self.grow(len(state["seen"]) if "seen" in state else 0)
+        own = self.state()
+        sums = {name.removeprefix("statistics."): t for name, t in state.items() if name.startswith("statistics.")}
+        if own.keys() != state.keys() or not self._belongs(own, state, sums):
+            raise MnemonError("the saved state does not belong to this network, memory and loss.")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                if not name.startswith(("statistics.", "waiting.", "fitted")):
+                    tensor.copy_(state[name])
+        self.fitted = bool(state["fitted"])
+        self.waiting_x, self.waiting_y = (state[f"waiting.{name}"].to(self.device).clone() for name in ("x", "y"))
+        self.statistics = None
+        if sums["scatter"].numel():
+            self._statistics().restore(sums)
+        self.steps, self.samples = steps, samples
+
+    def _belongs(self, own: dict[str, Tensor], state: dict[str, Tensor], sums: dict[str, Tensor]) -> bool:
+        """Whether all types and shapes fit; before anything is allocated."""
+        if any(own[name].dtype != tensor.dtype for name, tensor in state.items()):
+            return False
+        free = {"waiting.x", "waiting.y", "statistics.counts", "statistics.means", "statistics.scatter"}
+        if any(own[name].shape != tensor.shape for name, tensor in state.items() if name not in free):
+            return False
+        waiting, d, classes = len(state["waiting.y"]), self.net.dim, sums["counts"].numel()
+        if sums["scatter"].numel():
+            shapes = {"counts": (classes,), "means": (classes, d), "scatter": (d * (d + 1) // 2,)}
+        else:
+            shapes = {"counts": (0,), "means": (0, 0), "scatter": (0,)}
+        return (
+            state["waiting.y"].shape == (waiting,)
+            and state["waiting.x"].shape == (waiting, *self.inputs.shape)
+            and classes <= self.net.capacity
+            and all(tuple(sums[name].shape) == shape for name, shape in shapes.items())
+        )
