@@ -75,7 +75,7 @@ class StreamingLearner(Learner):
             self._fit(x[: body.waits_for])
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
-            f = torch.cat(self._views(part))
+            f = self._learned(part)
             finite &= torch.isfinite(f).all()
             self._statistics().add(f, classes.repeat(self.views))
         return finite
@@ -113,19 +113,22 @@ class StreamingLearner(Learner):
         """Patches take samples as they came."""
         return x if isinstance(self.net.backbone, PatchFeatures) else super().normalise(x)
 
-    def _views(self, x: Tensor) -> list[Tensor]:
-        """Features of samples as they came [n, D], and with two views those of their mirror images."""
+    def _learned(self, x: Tensor) -> Tensor:
+        """Features of samples as they came, and with two views behind them those of their mirror images [views·n, D]."""
         with torch.no_grad():
-            return [
-                torch.cat([self.net(self.normalise(part)).features for part in torch.split(view, self.eval_batch_size)])
-                for view in (x, x.flip(-1))[: self.views]
-            ]
+            parts = [self._views(part) for part in torch.split(x, self.eval_batch_size)]
+        return torch.cat([f for view in zip(*parts, strict=True) for f in view])
+
+    def _views(self, x: Tensor) -> list[Tensor]:
+        """Features of each view of samples [n, D], in one pass each."""
+        return [self.net(self.normalise(view)).features for view in (x, x.flip(-1))[: self.views]]
 
     def output(self, x: Tensor) -> Output:
         """Features of samples as they came: the average over the views; before there are any, the pixels."""
         if not self.fitted:
             return Output(x.flatten(1).to(self.dtype))
-        return Output(torch.stack(self._views(x)).mean(0) if self.views > 1 else self._views(x)[0])
+        views = self._views(x)
+        return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
     def discriminant(self, lam: float | None) -> Discriminant:
         """The classifier of the samples so far, with the weight λ; None: with the identity as covariance."""
@@ -142,8 +145,7 @@ class StreamingLearner(Learner):
         """Take samples back that were learned: afterwards the statistics are those of the others. Patches that the dictionary
         has from them stay there."""
         self._need_fitted("no sample can be taken back")
-        f = torch.cat(self._views(x.to(self.device)))
-        self._statistics().remove(f, y.to(self.device).repeat(self.views))
+        self._statistics().remove(self._learned(x.to(self.device)), y.to(self.device).repeat(self.views))
         self.samples -= len(y)
         self.counts -= torch.bincount(y.cpu(), minlength=len(self.counts))
         self.seen = (self.counts > 0).to(self.device)
