@@ -65,24 +65,21 @@ class StreamingLearner(Learner):
 
     def _take(self, x: Tensor, y: Tensor) -> Tensor:
         """Learn samples, or let them wait for the dictionary. Returns whether all were finite, as a tensor."""
-        finite = torch.ones((), dtype=torch.bool, device=self.device)
+        finite = torch.isfinite(x).all()
         if not self.fitted:
             x, y = torch.cat([self.waiting_x, x]), torch.cat([self.waiting_y, y])
             self.waiting_x, self.waiting_y = x, y
             body = self._patches()
-            if len(x) < body.waits_for:
-                return torch.isfinite(x).all()
-            self._fit(x[: body.waits_for])
+            if len(x) < body.waits_for or not bool(finite):  # then `check` stops it
+                return finite
+            body.fit(x[: body.waits_for], self.seed)
+            self.fitted = True
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
             f = self._learned(part)
             finite &= torch.isfinite(f).all()
             self._statistics().add(f, classes.repeat(self.views))
         return finite
-
-    def _fit(self, images: Tensor) -> None:
-        self._patches().fit(images, self.seed)
-        self.fitted = True
 
     def _statistics(self) -> Gaussian:
         if self.statistics is None:
@@ -159,16 +156,13 @@ class StreamingLearner(Learner):
             raise MnemonError(
                 "only learners with the same features can be merged, and these have different dictionaries."
             )
-        index = torch.arange(other.net.capacity) if classes is None else classes.cpu()
-        known = other.counts > 0  # room for classes that were never seen comes along with nothing
-        index = index[: len(known)][known[: len(index)]]
-        self.grow(int(index.max()) + 1 if len(index) else 0)
-        its = other._statistics()
-        chosen = Gaussian(its.features, 0, device=its.scatter.device, dtype=its.scatter.dtype)
-        chosen.counts, chosen.means = (t[known.to(t.device)] for t in (its.counts, its.means))
-        chosen.scatter, chosen.weight = its.scatter, its.weight
-        self._statistics().merge(chosen, index.to(self.device))
-        self.counts.index_add_(0, index, other.counts[known])
+        index = torch.arange(len(other.counts))
+        if classes is not None:
+            index[: len(classes)] = classes.cpu()
+        index[other.counts == 0] = 0  # no room is needed for a class it never saw
+        self.grow(int(index.max()) + 1)
+        self._statistics().merge(other._statistics(), index.to(self.device))
+        self.counts.index_add_(0, index, other.counts)
         self.seen = (self.counts > 0).to(self.device)
         self.samples, self.steps = self.samples + other.samples, self.steps + other.steps
 
