@@ -225,6 +225,10 @@ def test_samples_that_are_not_finite_are_found():
     learner.learn(torch.tensor([[1.0, 2, 3], [1, torch.inf, 0]]), torch.tensor([0, 1]), np.arange(2)[:, None])
     with pytest.raises(Diverged, match="not finite"):
         learner.check()
+    first = make(inputs=Inputs(SHAPE, torch.float32, 0.0, 1.0))
+    first.learn(torch.full((20, *SHAPE), torch.nan), torch.zeros(20, dtype=torch.int64), np.arange(20)[:, None])
+    with pytest.raises(Diverged, match="not finite"):
+        first.check()
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ def _of_statistics(learner: StreamingLearner) -> int:
     """Each view of a sample passes the backbone once, and adds one product with itself to the scatter."""
     counter = Counter()
     with counter:
-        learner.views_of(torch.zeros(1, *learner.inputs.shape, dtype=learner.inputs.dtype, device=learner.device))
+        learner.learned_features(
+            torch.zeros(1, *learner.inputs.shape, dtype=learner.inputs.dtype, device=learner.device)
+        )
     return counter.total + learner.views * learner.net.dim**2
 
 

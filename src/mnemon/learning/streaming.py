@@ -65,24 +65,21 @@ class StreamingLearner(Learner):
 
     def _take(self, x: Tensor, y: Tensor) -> Tensor:
         """Learn samples, or let them wait for the dictionary. Returns whether all were finite, as a tensor."""
-        finite = torch.ones((), dtype=torch.bool, device=self.device)
+        finite = torch.isfinite(x).all()
         if not self.fitted:
             x, y = torch.cat([self.waiting_x, x]), torch.cat([self.waiting_y, y])
             self.waiting_x, self.waiting_y = x, y
             body = self._patches()
-            if len(x) < body.waits_for:
-                return torch.isfinite(x).all()
-            self._fit(x[: body.waits_for])
+            if len(x) < body.waits_for or not bool(finite):  # then `check` stops it
+                return finite
+            body.fit(x[: body.waits_for], self.seed)
+            self.fitted = True
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
-            f = torch.cat(self.views_of(part))
+            f = self.learned_features(part)
             finite &= torch.isfinite(f).all()
             self._statistics().add(f, classes.repeat(self.views))
         return finite
-
-    def _fit(self, images: Tensor) -> None:
-        self._patches().fit(images, self.seed)
-        self.fitted = True
 
     def _statistics(self) -> Gaussian:
         if self.statistics is None:
@@ -113,19 +110,22 @@ class StreamingLearner(Learner):
         """Patches take samples as they came."""
         return x if isinstance(self.net.backbone, PatchFeatures) else super().normalise(x)
 
-    def views_of(self, x: Tensor) -> list[Tensor]:
-        """Features of samples as they came [n, D], and with two views those of their mirror images."""
+    def learned_features(self, x: Tensor) -> Tensor:
+        """Features of samples as they came, and with two views behind them those of their mirror images [views·n, D]."""
         with torch.no_grad():
-            return [
-                torch.cat([self.net(self.normalise(part)).features for part in torch.split(view, self.eval_batch_size)])
-                for view in (x, x.flip(-1))[: self.views]
-            ]
+            parts = [self._views(part) for part in torch.split(x, self.eval_batch_size)]
+        return torch.cat([f for view in zip(*parts, strict=True) for f in view])
+
+    def _views(self, x: Tensor) -> list[Tensor]:
+        """Features of each view of samples [n, D], in one pass each."""
+        return [self.net(self.normalise(view)).features for view in (x, x.flip(-1))[: self.views]]
 
     def output(self, x: Tensor) -> Output:
         """Features of samples as they came: the average over the views; before there are any, the pixels."""
         if not self.fitted:
             return Output(x.flatten(1).to(self.dtype))
-        return Output(torch.stack(self.views_of(x)).mean(0) if self.views > 1 else self.views_of(x)[0])
+        views = self._views(x)
+        return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
     def discriminant(self, lam: float | None) -> Discriminant:
         """The classifier of the samples so far, with the weight λ; None: with the identity as covariance."""
@@ -142,8 +142,7 @@ class StreamingLearner(Learner):
         """Take samples back that were learned: afterwards the statistics are those of the others. Patches that the dictionary
         has from them stay there."""
         self._need_fitted("no sample can be taken back")
-        f = torch.cat(self.views_of(x.to(self.device)))
-        self._statistics().remove(f, y.to(self.device).repeat(self.views))
+        self._statistics().remove(self.learned_features(x.to(self.device)), y.to(self.device).repeat(self.views))
         self.samples -= len(y)
         self.counts -= torch.bincount(y.cpu(), minlength=len(self.counts))
         self.seen = (self.counts > 0).to(self.device)
@@ -157,16 +156,13 @@ class StreamingLearner(Learner):
             raise MnemonError(
                 "only learners with the same features can be merged, and these have different dictionaries."
             )
-        index = torch.arange(other.net.capacity) if classes is None else classes.cpu()
-        known = other.counts > 0  # room for classes that were never seen comes along with nothing
-        index = index[: len(known)][known[: len(index)]]
-        self.grow(int(index.max()) + 1 if len(index) else 0)
-        its = other._statistics()
-        chosen = Gaussian(its.features, 0, device=its.scatter.device, dtype=its.scatter.dtype)
-        chosen.counts, chosen.means = (t[known.to(t.device)] for t in (its.counts, its.means))
-        chosen.scatter, chosen.weight = its.scatter, its.weight
-        self._statistics().merge(chosen, index.to(self.device))
-        self.counts.index_add_(0, index, other.counts[known])
+        index = torch.arange(len(other.counts))
+        if classes is not None:
+            index[: len(classes)] = classes.cpu()
+        index[other.counts == 0] = 0  # no room is needed for a class it never saw
+        self.grow(int(index.max()) + 1)
+        self._statistics().merge(other._statistics(), index.to(self.device))
+        self.counts.index_add_(0, index, other.counts)
         self.seen = (self.counts > 0).to(self.device)
         self.samples, self.steps = self.samples + other.samples, self.steps + other.steps
 

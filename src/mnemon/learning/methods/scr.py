@@ -27,7 +27,9 @@ class SCR(Method):
     default_objective: ClassVar[str] = "supcon"
     default_classifier: ClassVar[str] = "ncm-unit"
 
-    views: int = option(1, "SCR: 2 adds a randomly shifted and mirrored view of each image", least=1, most=2)
+    views: int = option(
+        1, "SCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image", least=1, most=2
+    )
 
     def augmentation(self) -> str:
         return super().augmentation() if self.views == 1 else f"shift by up to {augmentation.SHIFT} pixels, mirror"

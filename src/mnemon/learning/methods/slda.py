@@ -28,7 +28,9 @@ class SLDA(Method):
     replays: ClassVar[bool] = False
     keeps_statistics: ClassVar[bool] = True
 
-    views: int = option(1, "SLDA: 2 adds the mirror image, learned too and averaged at test", least=1, most=2)
+    views: int = option(
+        1, "SCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image", least=1, most=2
+    )
 
     @classmethod
     def default_backbone(cls, shape: tuple[int, ...]) -> str | None:
