@@ -3,6 +3,7 @@
 pytest tests/test_gpu.py
 """
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +57,21 @@ def learned(executors, rows):
 
 def same(one, other):
     return [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def test_garbage_of_an_earlier_run_does_not_break_a_capture(scenario):
+    """A graph that is freed while another one is captured makes the capture invalid."""
+    threshold = gc.get_threshold()
+    for seed in (0, 1):  # the second one is captured while Python looks for garbage all the time
+        run = make_run("resnet18", "er", seed, scenario, torch.device("cuda"), memory_size=MEMORY)
+        executor = AsyncExecutor(run)
+        try:
+            if seed:
+                gc.set_threshold(1, 1, 1)
+            learned([executor], STEPS)
+        finally:
+            gc.set_threshold(*threshold)
+        del run, executor  # not closed: its graphs are in a cycle of references
 
 
 @pytest.mark.parametrize("method", TRAINED)

@@ -178,6 +178,28 @@ def test_a_diverged_run_is_reported_while_its_lock_is_held(tmp_path):
     assert JobLock.acquire(job, tmp_path) is not None
 
 
+def test_runs_that_cannot_be_launched_ahead_are_made_one_by_one_beside_the_others(tmp_path, monkeypatch):
+    """On a GPU, thirty of them would take thirty times the memory, and none would finish before the last began."""
+    monkeypatch.setattr(Engine, "stacks", property(lambda self: True))
+    for folder in ("checkpoints", "details"):
+        (tmp_path / folder).mkdir()
+    asked = [Spec(method, "split-digits", seed) for seed in (0, 1) for method in ("slda", "fine-tune")]
+    finished, beside = [], []
+    advance = Scheduler._advance
+
+    def watched(scheduler, active):
+        methods = [active.job.spec.method, *(other.job.spec.method for other in scheduler.active)]
+        beside.append((methods.count("slda"), methods.count("fine-tune")))
+        advance(scheduler, active)
+
+    monkeypatch.setattr(Scheduler, "_advance", watched)
+    work = Assignment(tuple(resolve_all(asked, CPU)), tmp_path, CPU, 30.0, 32, 1)
+    Scheduler(work, lambda event: finished.append(event) if isinstance(event, Finished) else None).run(lambda: 0)
+    assert sorted(event.number for event in finished) == [0, 1, 2, 3]
+    assert max(slda for slda, _ in beside) == 1
+    assert (1, 2) in beside
+
+
 def test_the_folder_of_checkpoints_is_empty_when_all_runs_are_done(tmp_path):
     """Lock files too, also one that a process left which was killed after it wrote the record."""
     (found,) = run_all(specs(1), tmp_path)

@@ -36,6 +36,11 @@ class Job:
         return [classifier.name for classifier in self.choice.classifiers]
 
     @property
+    def captured(self) -> bool:
+        """Whether its steps are launched ahead on a GPU, and stacked with others; a method that trains nothing has none."""
+        return self.choice.method.trains
+
+    @property
     def title(self) -> str:
         return f"{self.spec.method} on {self.spec.stream}"
 

@@ -7,6 +7,7 @@ OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import re
@@ -111,7 +112,7 @@ def run(
                 return record
     made_run = Run(choice, scenario, seed=seed, device=where)
     executor = executor_for(made_run)
-    with threads(made_run):
+    with threads(made_run), contextlib.closing(executor):
         while not made_run.finished:
             executor.advance()
         made = make_records(made_run, spec, engine, key)

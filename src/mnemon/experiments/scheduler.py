@@ -72,7 +72,7 @@ class Scheduler:
         left = len(self.queue)
         while left and not self.stop():
             alike = self._alike(min(left, self.limit, STACK))
-            if self.active and len(self.active) + alike > self.limit:
+            if self.active and (len(self.active) + alike > self.limit or self._must_wait(self.queue[0])):
                 break
             limit = self.limit
             for _ in range(alike):
@@ -89,10 +89,15 @@ class Scheduler:
 
     def _alike(self, most: int) -> int:
         """How many of the queued jobs, from the first on, are of one kind; 1 where runs are not stacked."""
-        if not self.engine.stacks:
+        if not self.engine.stacks or not self.queue[0].captured:
             return 1
         first = self.queue[0].kind
         return len(list(itertools.islice(itertools.takewhile(lambda job: job.kind == first, self.queue), most)))
+
+    def _must_wait(self, job: Job) -> bool:
+        """Runs that make their steps when it is their turn gain nothing from others of their kind beside them: one of them is
+        active at a time, so that it finishes before the next one takes memory."""
+        return self.engine.stacks and not job.captured and any(not active.job.captured for active in self.active)
 
     def _begin(self, job: Job) -> None:
         """JobLock the job and prepare its run, unless it is done or another process has claimed it."""
@@ -204,8 +209,9 @@ class Scheduler:
 
 
 def _by_kind(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs of one kind behind each other, the kinds in the order of their first jobs."""
+    """Jobs of one kind behind each other, the kinds in the order of their first jobs; those that run one by one come last, so
+    that the others are active beside them."""
     first: dict[str, int] = {}
     for place, job in enumerate(jobs):
         first.setdefault(job.kind, place)
-    return sorted(jobs, key=lambda job: first[job.kind])
+    return sorted(jobs, key=lambda job: (not job.captured, first[job.kind]))

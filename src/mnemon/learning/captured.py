@@ -8,6 +8,7 @@ that several run side by side. Nothing here knows a method: a step has fixed sha
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -179,7 +180,7 @@ class GraphExecutor:
         # Graphs that share cuBLAS's workspace would corrupt each other when replayed side by side.
         torch.cuda.synchronize(self.device)
         torch._C._cuda_clearCublasWorkspaces()
-        with torch.cuda.graph(made.graph, stream=self.stream):
+        with _no_garbage_collected(), torch.cuda.graph(made.graph, stream=self.stream):
             losses = self._step(
                 made.rows.index_select(0, made.place)[0],
                 {key: values.index_select(0, made.place)[0] for key, values in made.draws.items()},
@@ -187,6 +188,18 @@ class GraphExecutor:
             made.losses.index_copy_(0, made.place, losses[None])
             made.place.add_(1)
         return made
+
+
+@contextlib.contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Within, Python looks for no garbage: it may find a graph of an earlier run, and to free one breaks a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Member:
