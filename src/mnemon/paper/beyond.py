@@ -12,8 +12,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import torch
+
+from mnemon import data
 from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes import recipes
@@ -22,6 +26,10 @@ from mnemon.experiments.record import Record, mean_seconds
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate
 from mnemon.experiments.tuning import RowSetting, Search, check_keep
+from mnemon.learning import cost
+from mnemon.learning.build import choose
+from mnemon.learning.learner import Inputs
+from mnemon.learning.learners import make_learner
 from mnemon.paper import cells, ranking, row_settings
 from mnemon.paper.pareto import Trade, front
 from mnemon.paper.results import CellRuns, Results
@@ -106,16 +114,18 @@ FOUR = ("ncm", "softmax", "ridge", "blend")
 AVERAGE = ("auto", 0.97, 0.99, 0.997, 0.998, 0.999)  # the decay must fit the length of the stream
 WITH_HEAD: Grid = {"lr": (0.02, 0.05, 0.1), "gamma": (0.33, 1.0), "average": AVERAGE}
 BOTH_VIEWS = {"views": 2}  # the image and its mirror image
-ROOT = {"power": 0.5}  # the square root of each feature
+# The square root of each feature; threshold, images of the dictionary and λ are those with the best validation mean (ABLATION).
+PATCHES = {"power": 0.5, "threshold": 0.5, "images": 1000}
+GAUSSIAN = "gaussian:lam=0.0001"
 
 
 def patches(filters: int, **more: Any) -> str:
     """The backbone with so many filters, and with other options than the rows' where they are named."""
-    return ":".join(["patches", f"filters={filters}", *(f"{name}={value}" for name, value in (ROOT | more).items())])
+    return ":".join(["patches", f"filters={filters}", *(f"{name}={value}" for name, value in (PATCHES | more).items())])
 
 
 def _patches(name: str, label: str, track: str, backbone: str | Mapping[str, str]) -> TrackRow:
-    return TrackRow(name, label, track, "slda", "none", ("gaussian",), BOTH_VIEWS, backbone=backbone)
+    return TrackRow(name, label, track, "slda", "none", (GAUSSIAN,), BOTH_VIEWS, backbone=backbone)
 
 
 ROWS = (
@@ -216,8 +226,29 @@ class Cost(NamedTuple):
 
 
 def cost_of(record: Record) -> Cost:
-    """As the record states it; records made before version 0.2 do not."""
-    return Cost(record.get("multiplications"), record.get("state_bytes"))
+    """As the record states it; of a record made before version 0.2, which does not, what its method and options say."""
+    if "state_bytes" in record:
+        return Cost(record.get("multiplications"), record["state_bytes"])
+    name = protocol.parse(record["stream"])
+    options = tuple(sorted(record["options"].items()))
+    return _computed(record["method"], record["loss"], name.dataset, record.get("backbone"), options)
+
+
+@lru_cache
+def _computed(method: str, loss: str, dataset: str, backbone: str | None, options: tuple[tuple[str, Any], ...]) -> Cost:
+    known = data.definitions().get(dataset)
+    try:
+        choice = choose(method, loss, given=dict(options))
+    except MnemonError:  # of a method or an option that this version does not have
+        known = None
+    if known is None:
+        return Cost(None, None)
+    inputs = Inputs(known.shape, torch.uint8, known.mean, known.std)
+    asked = (choice.method, choice.objective, inputs)
+    network = backbone or known.rules.backbone
+    learner = make_learner(*asked, backbone=network, device="meta")  # shapes without values
+    learner.grow(known.class_count)
+    return Cost(cost.multiplications(*asked, network, learner.net.capacity), cost.state_bytes(learner))
 
 
 @dataclass(frozen=True)
@@ -235,7 +266,7 @@ class Reading:
 
     @property
     def read_out(self) -> str:
-        return READ_OUTS.get(self.classifier, self.classifier)
+        return READ_OUTS.get(self.classifier.partition(":")[0], self.classifier)
 
     @property
     def title(self) -> str:
@@ -354,7 +385,7 @@ class Ablation(NamedTuple):
     label: str
     backbone: str = patches(FILTERS)
     options: Mapping[str, Any] = BOTH_VIEWS
-    classifier: str = "gaussian"
+    classifier: str = GAUSSIAN
 
     def spec(self, stream: str, seed: int) -> Spec:
         about = ("slda", stream, seed, "none", (self.classifier,), "valid")
@@ -369,7 +400,8 @@ ABLATION = (
     Ablation("views", "the image and its mirror image"),
     Ablation("views", "the image", options={"views": 1}),
     *(Ablation("power of the features", str(p), patches(FILTERS, power=p)) for p in (0.5, 1.0)),
-    *(Ablation("soft threshold", str(t), patches(FILTERS, threshold=t)) for t in (0.25, 0.5)),
+    *(Ablation("soft threshold α", str(t), patches(FILTERS, threshold=t)) for t in (0.25, 0.5)),
+    *(Ablation("shrinkage λ", lam, classifier=f"gaussian:lam={lam}") for lam in ("0.0001", "0.001", "0.01")),
     *(Ablation("filters K", str(k), patches(k)) for k in (64, 128, 256, 512, 1024)),
     *(Ablation("images of the dictionary", str(n), patches(FILTERS, images=n)) for n in (10, 100, 1000)),
 )
