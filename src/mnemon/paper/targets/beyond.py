@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -246,6 +247,7 @@ def _panel(ax: Any, there: Sequence[Point]) -> None:
         *zip(*best, strict=True), color=MUTED, linewidth=0.9, linestyle=svg.DASHES[2], drawstyle="steps-post", zorder=1
     )
     ax.margins(x=0.06, y=0.08)
+    ax.set_xlim(*_at_least_a_decade(*ax.get_xlim()))
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     ax.minorticks_off()
@@ -257,6 +259,12 @@ def _panel(ax: Any, there: Sequence[Point]) -> None:
             for p in there
         ],
     )
+
+
+def _at_least_a_decade(low: float, high: float) -> tuple[float, float]:
+    """The limits of a logarithmic axis, widened to both sides: within a few percent its ticks would say nothing."""
+    widen = max(1.0, math.sqrt(10 * low / high))
+    return low / widen, high * widen
 
 
 TARGETS = (Beyond(),)
