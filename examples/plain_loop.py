@@ -16,13 +16,13 @@ MEMORY, BATCH, REPLAY = 200, 10, 10
 
 def multi_similarity(z, y, alpha=2.0, beta=50.0, lam=0.5, eps=0.1):
     """Pull pairs of one class together, push others apart, the hard ones only (Eq. 3 and 4); z [n, d] unit rows."""
-    S, same = z @ z.T, y[:, None] == y  # [n, n]
+    similarity, same = z @ z.T, y[:, None] == y  # [n, n]
     positive = same & ~torch.eye(len(y), dtype=torch.bool)
-    hardest_negative = S.masked_fill(same, -torch.inf).amax(1, keepdim=True)
-    hardest_positive = S.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
-    P, N = positive & (S < hardest_negative + eps), ~same & (S > hardest_positive - eps)
-    pull = torch.log1p((torch.exp(-alpha * (S - lam)) * P).sum(1)) / alpha
-    push = torch.log1p((torch.exp(beta * (S - lam)) * N).sum(1)) / beta
+    hardest_negative = similarity.masked_fill(same, -torch.inf).amax(1, keepdim=True)
+    hardest_positive = similarity.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
+    P, N = positive & (similarity < hardest_negative + eps), ~same & (similarity > hardest_positive - eps)
+    pull = torch.log1p((torch.exp(-alpha * (similarity - lam)) * P).sum(1)) / alpha
+    push = torch.log1p((torch.exp(beta * (similarity - lam)) * N).sum(1)) / beta
     return (pull + push).mean()
 
 

@@ -10,7 +10,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("image_stream", 0.85), ("embeddings", 0.9), ("tabular_stream", 0.85), ("own_method", 0.8), ("plain_loop", 0.9)]
+    ("name", "least"),
+    [("image_stream", 0.85), ("embeddings", 0.9), ("tabular_stream", 0.85), ("own_method", 0.8), ("plain_loop", 0.9)],
 )
 def test_example(name, least, capsys):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
