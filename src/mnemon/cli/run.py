@@ -44,7 +44,8 @@ def run(
     backbone: Annotated[
         str | None,
         unset(
-            "mlp, resnet18, identity (no network) or auto, with options: mlp:width=200; `mnemon list backbones`",
+            "mlp, resnet18, patches (for slda), identity (no network) or auto, with options: mlp:width=200; "
+            "`mnemon list backbones`",
             "NAME",
             "the dataset's own",
         ),
