@@ -117,3 +117,10 @@ def test_the_record_says_it():
         assert said == f"shift by up to 4 pixels with zeros beyond the border, mirror; {which}"
     assert choose("scr", given={"augment": "all"}).method.augmentation().endswith("all samples")
     assert choose("scr", given={"views": 2}).method.augmentation() == "shift by up to 4 pixels, mirror"
+
+
+def test_a_reference_batch_larger_than_a_replayed_one_is_augmented_whole():
+    learner = make("a-gem", reference_size=30, augment="all")
+    g = np.random.default_rng(0)
+    x = torch.from_numpy(g.integers(0, 256, (80, *by_hand.SHAPE), dtype=np.uint8))
+    assert learner.learn(x, torch.arange(80) % 4, rows(8)) == 8

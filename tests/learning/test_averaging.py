@@ -159,3 +159,24 @@ def test_a_step_of_the_average_is_a_few_operations():
             stack.step(by_hand.X[:10].expand(runs, -1, -1, -1, -1), by_hand.Y[:10].expand(runs, -1), draws)
         counts.append(count.calls)
     assert counts[0] == counts[1]
+
+
+def test_a_number_as_a_parameter_survives_more_classes():
+    """It has no rows that could grow."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = torch.nn.Parameter(torch.tensor(1.0))
+
+        def forward(self, x):
+            return self.factor * x.flatten(1)
+
+    choice = choose("er", given={"average": 0.9, "sgd_momentum": 0.5, "memory_size": 10})
+    learner = Learner(choice.method, choice.objective, Inputs((4,), torch.float32, 0.0, 1.0), backbone=Scaled)
+    x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    learner.learn(x, torch.arange(20) % 3, np.arange(20).reshape(2, 10))
+    factor = learner.average.tensors()["backbone.factor"].clone()
+    learner.grow(40)
+    assert torch.equal(learner.average.tensors()["backbone.factor"], factor)
+    learner.learn(x, torch.arange(20) * 2, np.arange(20).reshape(2, 10))

@@ -205,3 +205,13 @@ def test_its_state_has_the_lower_triangle_and_going_on_from_it_is_bit_equal(samp
         made.add(f[1000:], y[1000:])
     assert all(torch.equal(a, whole.state()[name]) for name, a in resumed.state().items())
     assert torch.equal(resumed.discriminant(LAM)(f), whole.discriminant(LAM)(f))
+
+
+def test_a_forgotten_class_weighs_as_much_in_a_merge_as_in_the_covariance(samples) -> None:
+    f, y = samples
+    one = Gaussian(f.shape[1], int(y.max()) + 1)
+    one.add(f, y)
+    one.forget(0)
+    other = Gaussian(f.shape[1], int(y.max()) + 1)
+    other.merge(one)
+    assert torch.allclose(other.covariance(), one.covariance())

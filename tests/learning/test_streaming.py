@@ -18,7 +18,7 @@ from torch import nn
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments.executor import Executor, executor_for
 from mnemon.experiments.recipes import grids
-from mnemon.learning import patches
+from mnemon.learning import cost, patches
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import make_learner
@@ -157,7 +157,11 @@ def test_a_state_of_other_features_is_refused():
 def test_two_views_learn_the_mirror_image_and_average_at_test():
     learner = learn(make(views=2), range(N))
     plain = learn(make(), range(N))
-    assert learner.digest() == plain.digest()
+    assert learner.net.backbone.digest() == plain.net.backbone.digest()
+    with pytest.raises(
+        MnemonError, match="same features can be merged"
+    ):  # twice as many samples would be in one of them
+        learner.merge(plain)
     both = make()
     both.take_dictionary(plain)
     both.grow(C)
@@ -330,3 +334,24 @@ def test_a_method_without_gradients_of_ones_own_has_nothing_to_search_by_itself(
     monkeypatch.setitem(grids.methods(), "counting", Counting)
     with pytest.raises(MnemonError, match="counting has no option that is searched by itself; name some, as in --grid"):
         tuning.search("counting", "split-digits", tmp_path)
+
+
+def test_bytes_are_the_most_that_are_ever_held():
+    """Images that wait for a dictionary can take more than the statistics that follow them."""
+    learner = make("patches:filters=5:images=200:side=4", inputs=Inputs(SHAPE))
+    learn(learner, range(150))
+    waiting = sum(t.numel() * t.element_size() for t in learner.state().values())
+    each = (waiting - sum(t.numel() * t.element_size() for t in make().state().values())) / 150
+    learn(learner, range(150, N))
+    assert learner.fitted
+    assert cost.state_bytes(learner) == pytest.approx(waiting + 50 * each, abs=100)
+
+
+def test_a_covariance_without_an_inverse_ends_its_run_alone():
+    """A run that diverged is left out; the others go on."""
+    learner = make("identity", inputs=Inputs((3,), torch.float32, 0.0, 1.0))
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 2] = x[:, 1]
+    learner.learn(x, torch.arange(20) % 2, np.arange(20)[:, None])
+    with pytest.raises(Diverged, match="gaussian:lam=1e-300: the covariance has no inverse"):
+        learner.scores(x, choose("slda", classifiers=["gaussian:lam=1e-300"]).classifiers)

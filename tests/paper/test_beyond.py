@@ -145,11 +145,11 @@ def test_a_row_that_was_not_searched_is_searched_first_and_once_for_both_numbers
     monkeypatch.setattr(plan, "can_run", lambda stream: True)
     streams = (OTHER, "split-cifar100-10", "smooth-cifar10")
     made = planned(streams=streams, methods=("hybrid-ace",))
-    command = f"mnemon tune --method hybrid-ace --row trained --stream {OTHER} --keep"
-    assert made.searches == [command]  # the Smooth stream takes what was chosen on Split
-    assert made.to_make.startswith("1 search on validation first; ")
-    assert {s.stream for s in made.runs if s.cell == "beyond"} == {"smooth-cifar10"}
-    assert reproduce.commands([made], tmp_path)[0] == f"{command} --out {tmp_path}"
+    commands = [f"mnemon tune --method hybrid-ace --row trained --stream {s} --keep" for s in (OTHER, "smooth-cifar10")]
+    assert made.searches == commands  # what was chosen on Split is not taken for Smooth
+    assert made.to_make.startswith("2 searches on validation first")
+    assert {s.stream for s in made.runs if s.cell == "beyond"} == set()
+    assert reproduce.commands([made], tmp_path)[0] == f"{commands[0]} --out {tmp_path}"
     assert "not searched" in {line["accuracy"] for line in lines_of(table_of([], OTHER)).values()}
 
 
@@ -206,13 +206,17 @@ def beyond_searches(out):
 
 
 def test_a_value_that_was_kept_does_not_move_with_a_recipe(copied):
-    """What the recipe had when the search was kept is written out with the row."""
+    """Every option that the search had is written out with the row, but for what the protocol fixes."""
     found = SimpleNamespace(
-        stream=STREAM, chosen=SimpleNamespace(values={"lr": 0.3}, classifier="ncm"), source="a search"
+        stream=STREAM,
+        chosen=SimpleNamespace(values={"lr": 0.3}, classifier="ncm"),
+        source="a search",
+        choice=Spec("hybrid-ace", STREAM, options={"gamma": 0.5}).choice(),
     )
-    before = recipes.recipe("hybrid-ace", "hybrid-ace", "split", "cifar10")
     beyond.keep(TWO_READ_OUTS, found)
-    assert row_settings.chosen("trained", STREAM).values == before | {"gamma": 0.5, "lr": 0.3}
+    kept = row_settings.chosen("trained", STREAM).values
+    similarity = {"alpha": 2.0, "beta": 50.0, "lam": 0.5, "eps": 0.1, "divisor": "active"}
+    assert kept == similarity | {"gamma": 0.5, "lr": 0.3}
 
 
 def test_a_damaged_file_of_settings_is_one_sentence():

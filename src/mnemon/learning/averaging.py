@@ -28,14 +28,14 @@ class Average:
         they are)."""
         self.shapes = {name: tensor.shape for name, tensor in moving.items()}
         self.flat = _flat(moving) if moving else torch.empty(0, device=device)  # [P]
-        self.age = torch.zeros(
-            (), dtype=torch.int64, device=device
-        )  # auto: steps since a class appeared; else all steps
+        # auto: steps since a class appeared; else all steps
+        self.age = torch.zeros((), dtype=torch.int64, device=device)
         if old is not None:
             self.age.copy_(old.age)
             mine = self.tensors()
             for name, mean in old.tensors().items():
-                mine[name][: len(mean)] = mean
+                rows = mine[name] if mine[name].shape == mean.shape else mine[name][: len(mean)]  # a number has no rows
+                rows.copy_(mean)
 
     def tensors(self) -> dict[str, Tensor]:
         """θ̄ by the names the network has (views)."""

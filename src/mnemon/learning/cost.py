@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mnemon.learning.backbones import Backbone
+from mnemon.learning.backbones import Backbone, PatchFeatures
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.learners import make_learner
 from mnemon.learning.method import Method
@@ -33,8 +33,20 @@ SMALL = 10_000_000
 
 
 def state_bytes(learner: Learner) -> int:
-    """Of all tensors that a checkpoint of it holds: network, memory, class rows, counts."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in learner.state().values())
+    """Of all tensors that a checkpoint of it holds: network, averaged copy, velocities, memory, class rows, statistics, counts.
+
+    Where samples wait for a dictionary first, the largest that a checkpoint ever is.
+    """
+    now = _bytes(learner.state().values())
+    if not isinstance(learner, StreamingLearner) or not isinstance(learner.net.backbone, PatchFeatures):
+        return now
+    waiting = {name: tensor for name, tensor in learner.state().items() if not name.startswith("statistics.")}
+    sample = math.prod(learner.inputs.shape) * learner.inputs.dtype.itemsize + 8  # and its class
+    return max(now, _bytes(waiting.values()) + learner.net.backbone.waits_for * sample)
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def multiplications(

@@ -120,8 +120,12 @@ class Gaussian:
         there = other.counts.to(self.counts.device) > 0
         means = other.means.to(self.means.device)[there].double()
         none = self.means.new_zeros(0, self.features)
+        before = self.weight.clone()
         self._merge(Moments(classes[there], other.counts.to(self.counts)[there], means, none))
         self.scatter += other.scatter.to(self.scatter)
+        self.weight = before + other.weight.to(
+            self.weight
+        )  # that of its scatter: samples of a forgotten class are in both
 
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;

@@ -444,4 +444,6 @@ def draws_of(draws: Draws, iteration: int) -> Draws:
 
 def _grown(old: Tensor, like: Tensor) -> Tensor:
     """A tensor with zeros behind its rows, as many as `like` has more."""
-    return torch.cat([old, old.new_zeros(len(like) - len(old), *old.shape[1:])]) if len(like) > len(old) else old
+    if old.shape == like.shape:  # a number has no rows
+        return old
+    return torch.cat([old, old.new_zeros(len(like) - len(old), *old.shape[1:])])

@@ -175,12 +175,13 @@ class StreamingLearner(Learner):
         self.fitted = True
 
     def digest(self) -> str:
-        """Equal where the features are."""
+        """Equal where the features are, and as many views of a sample."""
         body = self.net.backbone
+        about = f"{self.net.dim} {self.inputs} {self.views} "
         if isinstance(body, PatchFeatures):
-            return body.digest()
+            return hashlib.sha256((about + body.digest()).encode()).hexdigest()
         tensors = b"".join(tensor.cpu().numpy().tobytes() for tensor in body.state_dict().values())
-        return hashlib.sha256(f"{self.net.dim} {body}".encode() + tensors).hexdigest()
+        return hashlib.sha256(f"{about}{body}".encode() + tensors).hexdigest()
 
     def _need_fitted(self, otherwise: str) -> None:
         if not self.fitted:

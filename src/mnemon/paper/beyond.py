@@ -20,12 +20,11 @@ import torch
 from mnemon import data
 from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
-from mnemon.experiments.recipes import recipes
 from mnemon.experiments.recipes.grids import Grid
 from mnemon.experiments.record import Record, mean_seconds
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate
-from mnemon.experiments.tuning import RowSetting, Search, check_keep
+from mnemon.experiments.tuning import FIXED, RowSetting, Search, check_keep
 from mnemon.learning import cost
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs
@@ -190,8 +189,8 @@ def keep(row: TrackRow, found: Search) -> str:
     check_keep(name)
     classifier = found.chosen.classifier
     assert classifier is not None  # the chosen one has runs
-    at_recipe = recipes.recipe(row.method, row.loss, name.kind, name.dataset)
-    values = at_recipe | row_setting(row, found.stream).options | found.chosen.values
+    whole = {option: value for option, value in found.choice.options().items() if option not in FIXED}
+    values = whole | dict(row.options) | found.chosen.values
     choice = Chosen(values, classifier, found.source)
     row_settings.keep(row.name, found.stream, choice)
     said = ", ".join(f"{option} {value}" for option, value in values.items())
@@ -337,7 +336,8 @@ def best_of_tracks(found: Sequence[Reading]) -> list[Reading]:
 
 def over_budget(found: Sequence[Reading]) -> list[Reading]:
     """Readings of track B that take more than the track allows, as far as the records say."""
-    er, hybrid = (next(r.cost for r in found if r.track == PAPER and r.label == label) for label in ("ER", "hybrid"))
+    beside = {reading.label: reading.cost for reading in found if reading.track == PAPER}
+    er, hybrid = (beside.get(label, Cost(None, None)) for label in ("ER", "hybrid"))
     return [
         reading
         for reading in found

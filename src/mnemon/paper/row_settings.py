@@ -1,8 +1,8 @@
-"""The settings of rows beyond the paper, chosen on validation: beyond.json beside this file, one line a row and stream.
+"""The settings of rows beyond the paper, chosen on validation: beyond.json beside this file, one line for each row and stream.
 
 They are not recipes: a row of a track has the method and loss of a cell of the paper's tables, at other values, and the
-cell must not move. What was chosen gets there by `mnemon tune --row ROW --keep` alone. A line names every value that
-was searched or that a recipe had then, so that a recipe that is chosen anew moves no row.
+cell must not move. What was chosen gets there by `mnemon tune --row ROW --keep` alone. A line names every
+option of the method and its loss, so that no recipe that is chosen anew moves a row.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class Chosen(NamedTuple):
 
 
 def chosen(row: str, stream: str) -> Chosen | None:
-    """A Smooth stream without a line takes that of the Split stream; None where neither was searched."""
+    """What a search on this kind of stream chose; None where none was made."""
     name = protocol.parse(stream)
-    every = lines()
-    return every.get((row, f"{name.kind}-{name.dataset}")) or every.get((row, f"split-{name.dataset}"))
+    return lines().get((row, f"{name.kind}-{name.dataset}"))
 
 
 def keep(row: str, stream: str, choice: Chosen) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.classifier import Classifier, Scores
 from mnemon.learning.options import option
 from mnemon.learning.streaming import StreamingLearner
@@ -30,5 +31,8 @@ class StreamingGaussian(Classifier):
 
     def prepare(self, learner: Learner) -> Scores:
         assert isinstance(learner, StreamingLearner), "checked when the classifier is chosen"
-        scores = learner.discriminant(self.lam if self.covariance == "shared" else None)
+        try:
+            scores = learner.discriminant(self.lam if self.covariance == "shared" else None)
+        except MnemonError as error:
+            raise Diverged(f"{self.name}: {error}") from None
         return lambda out: scores(out.features)

@@ -34,12 +34,15 @@ class AGEM(Method):
         since="0.2",
     )
 
+    def most_replayed(self) -> int:
+        return self.reference_size or self.replay_size
+
     def rows_needed(self) -> int:
-        return min(self.reference_size or self.replay_size, self.memory_size)
+        return min(self.most_replayed(), self.memory_size)
 
     def plan(self, span: Span) -> Plan:
         return {
-            "replay": self.uniform_rows(span, count=self.reference_size or self.replay_size),
+            "replay": self.uniform_rows(span, count=self.most_replayed()),
             "write": self.reservoir(span),
         }
 
