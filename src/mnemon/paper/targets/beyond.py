@@ -36,7 +36,7 @@ CAPTIONS = {
     "copy, memory, statistics.",
 }
 LEGEND = (
-    "Letters are tracks, grey squares rows of the paper's tables. The dotted line is the Pareto front: no other learner of the "
+    "Letters are tracks, grey squares rows of the tables that reproduce the paper. The dotted line is the Pareto front: no other learner of the "
     "picture is as cheap and better, or as good and cheaper; the i.i.d. bound, which does not learn from the stream, takes no "
     "part. A row is read as validation chose."
 )
@@ -160,7 +160,7 @@ def general_notes() -> list[str]:
         "– not stated by the records, or not defined.",
         "Tracks: "
         + "; ".join(f"{track}: {what}" for track, what in TRACKS.items())
-        + f"; {PAPER}: a row of the paper's tables.",
+        + f"; {PAPER}: a row of the tables that reproduce the paper.",
     ]
     if unknown := [row.name for row in beyond.ROWS if row.unknown()]:
         notes.append(f"This version cannot make: {', '.join(unknown)}.")
