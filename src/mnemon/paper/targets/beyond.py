@@ -36,9 +36,9 @@ CAPTIONS = {
     "copy, memory, statistics.",
 }
 LEGEND = (
-    "Letters are tracks, grey squares rows of the tables that reproduce the paper. The dotted line is the Pareto front: no other learner of the "
-    "picture is as cheap and better, or as good and cheaper; the i.i.d. bound, which does not learn from the stream, takes no "
-    "part. A row is read as validation chose."
+    "Letters are tracks, grey squares rows of the tables that reproduce the paper. The dotted line is the Pareto front: no "
+    "other learner of the picture is as cheap and better, or as good and cheaper; i.i.d. online, which does not learn from the "
+    "stream, takes no part. A row is read as validation chose."
 )
 LOOKS = {PAPER: (8, "s"), "A": (0, "o"), "A+": (4, "v"), "B": (2, "D"), "C": (1, "^")}  # track → colour, marker
 
