@@ -205,3 +205,19 @@ def test_its_state_has_the_lower_triangle_and_going_on_from_it_is_bit_equal(samp
         made.add(f[1000:], y[1000:])
     assert all(torch.equal(a, whole.state()[name]) for name, a in resumed.state().items())
     assert torch.equal(resumed.discriminant(LAM)(f), whole.discriminant(LAM)(f))
+
+
+def test_joined_classes_are_one_that_was_learned_as_one(samples) -> None:
+    f, y = samples
+    made = learned(f, y)
+    made.join(1, 4)
+    made.join(4, 1)  # also into a class without samples
+    whole = learned(f, torch.where(y == 1, 4, y))
+    assert torch.equal(made.counts, whole.counts)
+    assert torch.equal(made.weight, whole.weight)
+    found, expected = made.discriminant(LAM)(f), whole.discriminant(LAM)(f)
+    assert bool((found[:, 1] == -torch.inf).all())
+    others = [c for c in range(C) if c != 1]
+    assert apart(found[:, others], expected[:, others]) < TOLERANCE
+    with pytest.raises(MnemonError, match="cannot be joined exactly while older samples fade"):
+        Gaussian(D, C, half_life=9).join(0, 1)
