@@ -1,7 +1,12 @@
-"""Taking back: forget, rename, merge, fresh. Exact with slda: the largest difference of a probability between a model that took
-something back and one that never learned it was 4.3e-6 when these tests were written; TOLERANCE is 15 times that, since other processors round otherwise."""
+"""Taking back: forget, rename, merge, fresh.
 
+Exact with slda: the largest difference of a probability between a model that took something back and one that never learned
+it was 4.3e-6 when these tests were written. TOLERANCE is 15 times that, since another processor rounds otherwise.
+"""
+
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -226,11 +231,12 @@ def test_a_network_forgets_the_rows_of_its_memory(method, size, tmp_path):
 def test_a_network_forgets_a_class(method, size, tmp_path):
     x, y = vectors(150)
     clf = OnlineClassifier(method, memory_size=size, seed=2).partial_fit(x, y, classes=["a", "b", "c", "d"])
-    before, p, rows = everything(clf)[0], clf.predict_proba(x), memory(clf)
+    before, p, rows, edited = everything(clf)[0], clf.predict_proba(x), memory(clf), method in EDITING
     clf.forget(label="b")
     after = everything(clf)[0]
     assert clf.classes_.tolist() == ["a", "c", "d"]
     assert clf.n_seen_ == (y != "b").sum()
+    assert not {row.numpy().tobytes() for row in after["memory.x"]} & {row.tobytes() for row in x[y == "b"]} or edited
     assert {label: set(kept) for label, kept in memory(clf).items()} == {label: set(rows[label]) for label in "acd"}
     for name in ("net.head_weight", "average.head_weight", "net.proxies", "net.prototypes"):
         if name in before:
@@ -266,6 +272,15 @@ def test_many_classes_are_forgotten_one_after_the_other():
     assert clf.classes_.tolist() == list(range(1, 40, 2))
     clf.partial_fit(x, np.arange(40))
     assert clf.classes_.tolist() == [*range(1, 40, 2), *range(0, 40, 2)]
+
+
+def test_the_example_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page.split("## Taking back")[1].split("\n## ")[0], re.DOTALL)
+    found = {}
+    exec(code, found)
+    assert found["clf"].classes_.tolist() == found["whole"].classes_.tolist() == [1, "3 or 9", 4, 5, 6, 7, 8]
+    assert found["difference"] < TOLERANCE
 
 
 # --- refusals, and nothing half done

@@ -218,8 +218,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take back samples, forget(X, y), or a class, forget(label=...).
 
         Samples. method="slda": exact, as if they had never been learned (the dictionary alone keeps patches of the first
-        images). A network: all rows of the memory that equal one of them go, and copies of others stand in; its weights
-        keep what they learned, and `n_seen_` counts it. `classes_` stays, of a class without samples with probability 0.
+        images); a class without samples has probability 0. A network: all rows of the memory that equal one of them go, and
+        copies of others stand in; its weights keep what they learned, and `n_seen_` counts it. `classes_` stays as it is.
 
         A class: it leaves `classes_` and `predict_proba`, whose other columns keep their order, and is never predicted again;
         `n_seen_` is less by its samples. If it comes again it is a new class, behind the others. method="slda": its count and

@@ -76,11 +76,11 @@ class Memory:
                 self.extra[name] = torch.cat([old[:, source], fresh, old[:, len(to) :]], dim=1)
 
     def rearrange(self, rows: Tensor) -> None:
-        """Row i ← row rows[i], which may come several times; the rows behind them are free."""
-        kept = len(rows)
-        for table in (self.x, self.y, *self.extra.values()):
-            table[:kept] = table[rows]
-        self.y[kept:] = EMPTY
+        """Row i ← row rows[i], which may come several times; the rows behind them are free, and nothing is left in them."""
+        fills = {name: column.fill for name, column in self.columns.items()}
+        for table, fill in ((self.x, 0), (self.y, EMPTY), *((self.extra[name], fill) for name, fill in fills.items())):
+            table[: len(rows)] = table[rows]
+            table[len(rows) :] = fill
 
 
 def sample_keys(x: Tensor, y: Tensor) -> list[tuple[bytes, int]]:
