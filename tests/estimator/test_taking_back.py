@@ -1,7 +1,7 @@
 """Taking back: forget, rename, merge, fresh.
 
 Exact with slda: the largest difference of a probability between a model that took something back and one that never learned
-it was 4.3e-6 when these tests were written. TOLERANCE is 15 times that, since another processor rounds otherwise.
+it was 6.5e-6 when these tests were written. TOLERANCE is 15 times that, since another processor rounds otherwise.
 """
 
 import re
@@ -17,7 +17,7 @@ import mnemon
 from mnemon import MnemonError, OnlineClassifier
 from mnemon.estimator import taking_back
 
-TOLERANCE = 6e-5
+TOLERANCE = 1e-4
 SMALL = "patches:filters=6:images=20:side=4"
 NETWORKS = sorted(set(mnemon.methods()) - {"slda"})
 REPLAYING = sorted(set(NETWORKS) - {"fine-tune", "iid-online", "iid-offline"})
