@@ -49,6 +49,17 @@ def state(out):
     return (out / name).read_bytes(), (out / "log.json").read_bytes()
 
 
+def test_what_was_taken_back_is_not_learned_again(tmp_path):
+    out = tmp_path / "model"
+    fit(make(tmp_path / "a", each=20), out, **SMALL)
+    OnlineClassifier.load(out).forget(label="red").rename({"blue": "navy"}).save(out)
+    again = fit(tmp_path / "a", out)
+    assert (again.learned, again.known, again.samples) == (0, 60, 40)
+    more = fit(make(tmp_path / "b", ("red", "green"), each=5, start=50), out)
+    assert (more.learned, more.samples) == (10, 50)
+    assert sorted(more.labels) == ["green", "navy", "red"]
+
+
 def test_each_file_is_learned_once_and_new_classes_later(tmp_path):
     out = tmp_path / "model"
     first = fit(make(tmp_path / "a", each=20), out, **SMALL)

@@ -215,3 +215,19 @@ def test_a_forgotten_class_weighs_as_much_in_a_merge_as_in_the_covariance(sample
     other = Gaussian(f.shape[1], int(y.max()) + 1)
     other.merge(one)
     assert torch.allclose(other.covariance(), one.covariance())
+
+
+def test_joined_classes_are_one_that_was_learned_as_one(samples) -> None:
+    f, y = samples
+    made = learned(f, y)
+    made.join(1, 4)
+    made.join(4, 1)  # also into a class without samples
+    whole = learned(f, torch.where(y == 1, 4, y))
+    assert torch.equal(made.counts, whole.counts)
+    assert torch.equal(made.weight, whole.weight)
+    found, expected = made.discriminant(LAM)(f), whole.discriminant(LAM)(f)
+    assert bool((found[:, 1] == -torch.inf).all())
+    others = [c for c in range(C) if c != 1]
+    assert apart(found[:, others], expected[:, others]) < TOLERANCE
+    with pytest.raises(MnemonError, match="cannot be joined exactly while older samples fade"):
+        Gaussian(D, C, half_life=9).join(0, 1)

@@ -23,8 +23,9 @@ from torch import Tensor
 from mnemon.data import arrays
 from mnemon.data.layout import unmark
 from mnemon.errors import MnemonError
-from mnemon.estimator import parameters, rows, saving, values
+from mnemon.estimator import parameters, rows, saving, taking_back, values
 from mnemon.estimator.model import Frozen, Model
+from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
@@ -164,7 +165,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
-        return Model(
+        model = Model(
             parameters.choice(self.get_params(deep=False)),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
             scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
@@ -173,6 +174,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=choose_device(self.device),
             names=names,
         )
+        dictionary = self._dictionary()
+        if dictionary is not None:
+            model.begin_with(dictionary)
+        return model
 
     def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
         """X as the learner holds it; of the kind that was learned before, where something was."""
@@ -202,10 +207,76 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shape, dtype, *_ = model.inputs
         if tuple(x.shape[1:]) != shape or x.dtype != dtype:
             raise MnemonError(
-                f"X holds samples of {_kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
-                f"{_kind(shape, dtype)}."
+                f"X holds samples of {values.kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
+                f"{values.kind(shape, dtype)}."
             )
         return x
+
+    # --- taking back: all of it or nothing, as with a chunk that is learned
+
+    def forget(self, X: Any = None, y: Any = None, *, label: Label | None = None) -> Self:
+        """Take back samples, forget(X, y), or a class, forget(label=...).
+
+        Samples. method="slda": exact, as if they had never been learned (the dictionary alone keeps patches of the first
+        images); a class without samples has probability 0. A network: all rows of the memory that equal one of them go, and
+        copies of others stand in; its weights keep what they learned, and `n_seen_` counts it. `classes_` stays as it is.
+
+        A class: it leaves `classes_` and `predict_proba`, whose other columns keep their order, and is never predicted again;
+        `n_seen_` is less by its samples. If it comes again it is a new class, behind the others. method="slda": its count and
+        mean go exactly, its part of the covariance that all classes share stays; give its samples first to take that back
+        too. A network: its memory rows and class rows go, all other weights keep what they learned.
+        """
+        if (label is None) == (X is None) or (X is None) != (y is None):
+            raise MnemonError("forget takes the samples and their labels, forget(X, y), or a class, forget(label=...).")
+        model = self._fitted()
+        if label is not None:
+            taking_back.forget_class(model, values.labels([label], "label")[0])
+            return self
+        X, found = arrays.drained(X), values.labels(y)
+        named = isinstance(X, list) and len(X) > 0 and isinstance(X[0], Mapping)  # as River has them
+        x = rows.tensor(X, model.names, model.inputs) if named else self._samples(X, model)
+        _check_lengths(x, found)
+        taking_back.forget_samples(model, x, found)
+        return self
+
+    def rename(self, names: Mapping[Label, Label]) -> Self:
+        """Give classes other labels, {old: new}, all at once: {"a": "b", "b": "a"} swaps two.
+
+        A class that gets the label of another is joined with it, in the column of the one that keeps its label (if all are
+        renamed: in the first one's); the columns of the others keep their order. method="slda": exact, as if the samples of
+        both had been learned under one label. A network: the memory's samples get the other label, the old class is not
+        predicted any more, the weights keep what they learned.
+        """
+        if not isinstance(names, Mapping):
+            raise MnemonError(f"rename takes a dict of old and new labels, not {type(names).__name__}.")
+        old, new = values.labels(list(names), "names"), values.labels(list(names.values()), "names")
+        taking_back.rename(self._fitted(), list(zip(old, new, strict=True)))
+        return self
+
+    def merge(self, other: OnlineClassifier) -> Self:
+        """Take in what another one learned from other samples, which itself stays as it is; method="slda" only.
+
+        Exact: as if this one had learned the samples of both. Both must have the same features: of images, the same
+        dictionary, which `fresh` hands over. Classes are one where their labels are; new ones come behind those there are.
+        """
+        if not isinstance(other, OnlineClassifier):
+            raise MnemonError(f"only another OnlineClassifier can be merged, not {type(other).__name__}.")
+        taking_back.merge(self._fitted(), other._fitted())
+        return self
+
+    def fresh(self) -> Self:
+        """One with the same parameters that has learned nothing. With method="slda" it has the same dictionary too, so that
+        what several learn, on several machines say, can be merged later: load a model there, and take its fresh()."""
+        made = type(self)(**self.get_params(deep=False))
+        model = self._model_or_none()
+        dictionary = self._dictionary() if model is None else model.dictionary()
+        if dictionary is not None:
+            made._handed_over = dictionary
+        return made
+
+    def _dictionary(self) -> OnlineStatistics | None:
+        """The features that `fresh` handed over, as a learner that has them; None: there are none."""
+        return vars(self).get("_handed_over")
 
     # --- prediction
 
@@ -229,9 +300,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
         """What predicts, and the samples. Whoever learns meanwhile changes neither."""
-        model = self._model_or_none()
-        if model is None:
-            raise NotFitted("this OnlineClassifier has learned nothing yet: call fit or partial_fit first.")
+        model = self._fitted()
         return model.frozen(), self._samples(X, model)
 
     # --- River: one sample is a dict of features
@@ -340,18 +409,24 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels in the order of their columns; partial_fit only ever appends."""
+        """The labels in the order of their columns; partial_fit only ever appends, and forget and rename keep the order."""
         return self._learned("classes_").classes()
 
     @property
     def n_seen_(self) -> int:
-        """Samples learned so far."""
+        """Samples learned so far and not taken back."""
         return self._learned("n_seen_").n_seen
 
     def _learned(self, name: str) -> Model:
         model = self._model_or_none()
         if model is None:
             raise AttributeError(f"this OnlineClassifier has no {name!r} before it has learned something.")
+        return model
+
+    def _fitted(self) -> Model:
+        model = self._model_or_none()
+        if model is None:
+            raise NotFitted("this OnlineClassifier has learned nothing yet: call fit or partial_fit first.")
         return model
 
     def _model_or_none(self) -> Model | None:
@@ -376,11 +451,6 @@ _BEGINNING = threading.Lock()
 def _check_lengths(x: Tensor, y: list[Label]) -> None:
     if len(x) != len(y):
         raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
-
-
-def _kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
-    what = f"{shape[0]} features" if len(shape) == 1 else "{1} × {2} pixels and {0} channels".format(*shape)
-    return f"{what} as {str(dtype).removeprefix('torch.')}"
 
 
 def _tell_river() -> None:

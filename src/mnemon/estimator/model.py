@@ -24,6 +24,7 @@ from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.learners import backbone_for
 from mnemon.learning.network import Output
+from mnemon.learning.streaming import StreamingLearner
 
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
@@ -104,13 +105,58 @@ class Model:
         )
 
     def classes(self) -> NDArray[Any]:
-        return class_array(self.labels.labels[: self.n_classes])
+        while True:  # no lock, which whoever learns holds long
+            table, n = self.labels, self.n_classes
+            if self.labels is table:  # else `replace` came between the two
+                return class_array(table.labels[:n])
+
+    def begin_with(self, dictionary: StreamingLearner) -> None:
+        """Before anything is learned: have the features of another learner."""
+        learner = self.learner
+        mine, theirs = (
+            {name: tensor.shape for name, tensor in each.net.backbone.state_dict().items()}
+            for each in (learner, dictionary)
+        )
+        if isinstance(learner, OnlineStatistics) and self.inputs == dictionary.inputs and mine == theirs:
+            learner.take_dictionary(dictionary)
+            if learner.digest() == dictionary.digest():
+                return
+        raise MnemonError(
+            "the dictionary that fresh() handed over does not fit these samples or these parameters: they are to be those of "
+            "the model it came from."
+        )
+
+    def dictionary(self) -> OnlineStatistics | None:
+        """A learner with the same features that has learned nothing; None for a network."""
+        with self.lock:
+            if not isinstance(self.learner, OnlineStatistics):
+                return None
+            made = self._learner(self.learner.net.backbone)
+            assert isinstance(made, OnlineStatistics)
+            made.take_dictionary(self.learner)
+            return made
+
+    def fork(self) -> OnlineLearner | OnlineStatistics:
+        """A copy of the learner as the last whole chunk left it; to be called with the lock held."""
+        made = self._learner(self.learner.net.backbone)
+        made.restore(self.learner.state(), steps=self.learner.steps, samples=self.learner.samples)
+        return made
+
+    def replace(self, learner: OnlineLearner | OnlineStatistics, labels: Iterable[Label]) -> None:
+        """Go on with another learner and its labels; to be called with the lock held. One update, so that no thread and no
+        interrupt finds half of it."""
+        table = LabelTable(labels)
+        before = dict(
+            vars(self)
+        )  # lives on until the update is done: nothing is freed, hence nothing else runs, within
+        vars(self).update(learner=learner, labels=table, n_seen=learner.samples, n_classes=len(table), _frozen=None)
+        before.clear()
 
     def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> None:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing."""
         classes = list(classes)
         with self.lock:
-            self._check_classes([*classes, *y])
+            self.check_classes([*classes, *y])
             before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
             steps, known = self.learner.steps, len(self.labels)
             try:
@@ -127,7 +173,8 @@ class Model:
             self._frozen = None
             self.n_seen, self.n_classes = self.learner.samples, len(self.labels)
 
-    def _check_classes(self, labels: list[Label]) -> None:
+    def check_classes(self, labels: list[Label]) -> None:
+        """Refuse more classes than there can be."""
         fresh = {(type(label), label) for label, at in zip(labels, self.labels.find(labels), strict=True) if at < 0}
         if len(self.labels) + len(fresh) > MAX_CLASSES:
             raise MnemonError(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -45,6 +46,12 @@ def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...
         a = a.astype(np.float32)
     x = arrays.tensor(a, "X", last=last, usual=True, learned=learned)
     return x[:, None] if x.ndim == 3 else x  # one channel
+
+
+def kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    """What samples are, in words."""
+    what = f"{shape[0]} features" if len(shape) == 1 else "{1} × {2} pixels and {0} channels".format(*shape)
+    return f"{what} as {str(dtype).removeprefix('torch.')}"
 
 
 def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:

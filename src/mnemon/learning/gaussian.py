@@ -120,18 +120,32 @@ class Gaussian:
         there = other.counts.to(self.counts.device) > 0
         means = other.means.to(self.means.device)[there].double()
         none = self.means.new_zeros(0, self.features)
-        before = self.weight.clone()
-        self._merge(Moments(classes[there], other.counts.to(self.counts)[there], means, none))
+        counts = other.counts.to(self.counts)[there]
+        self._merge(Moments(classes[there], counts, means, none))
         self.scatter += other.scatter.to(self.scatter)
-        self.weight = before + other.weight.to(
-            self.weight
-        )  # that of its scatter: samples of a forgotten class are in both
+        self.weight += other.weight.to(self.weight) - counts.sum()  # what classes it forgot left in its covariance
 
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;
         `remove` takes that back too, where the samples are at hand."""
         self.counts[c] = 0.0
         self.means[c] = 0.0
+
+    def join(self, a: int, b: int) -> None:
+        """Make one class, a, of the classes a and b: afterwards the statistics are those of samples that were all learned as
+        a, and b has none."""
+        if self.half_life is not None:
+            raise MnemonError("classes cannot be joined exactly while older samples fade (half_life).")
+        self.weight -= self.counts[b]  # they are in it already
+        if self.counts[b] > 0:
+            moments = Moments(torch.tensor([a]), self.counts[[b]], self.means[[b]].double(), self.means[:0])
+            self._merge(moments._replace(classes=moments.classes.to(self.counts.device)))
+        self.forget(b)
+
+    def regroup(self, source: Tensor, used: int) -> None:
+        """Give class i what class source[i] has; the others of the first `used` ones have nothing afterwards."""
+        for table in (self.counts, self.means):
+            table[:used] = torch.cat([table[source], torch.zeros_like(table[: used - len(source)])])
 
     def covariance(self) -> Tensor:
         """Σ_w = W / n [D, D], float64."""

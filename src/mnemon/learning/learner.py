@@ -236,6 +236,33 @@ class Learner:
             if self.average is not None:
                 self.average = Average(self.moving(), self.device, self.average)
 
+    def here(self) -> Span:
+        """A span of no sample, at the step that comes next."""
+        none = np.zeros((1, 0), np.int64)
+        return Span(self.seed, self.steps, self.samples, 1, 0, none, self.counts.numpy().copy())
+
+    def regroup(self, source: list[int], to: list[int]) -> None:
+        """Make other classes of those there are: class i goes on with the class rows of class source[i]; samples of class c
+        are samples of class to[c] from now on, or gone where that is −1. What else the network learned it keeps."""
+        rows, classes = torch.tensor(source, dtype=torch.int64), torch.tensor(to, dtype=torch.int64)
+        stay, used = classes >= 0, len(to)
+        counts, seen = torch.zeros_like(self.counts), torch.zeros_like(self.counts)
+        counts.index_add_(0, classes[stay], self.counts[:used][stay])
+        seen.index_add_(0, classes[stay], self.seen[:used].cpu()[stay].long())
+        self.counts, self.seen, self.samples = counts, (seen > 0).to(self.device), int(counts.sum())
+        rows, classes = rows.to(self.device), classes.to(self.device)
+        with torch.no_grad():
+            self.net.regroup({name: getattr(self.net, name).data for name in self.net.class_rows}, rows, used)
+            if self.average is not None:
+                means = self.average.tensors()
+                self.net.regroup({name: means[name] for name in self.net.class_rows}, rows, used)
+        for name, v in zip(self.names, self.velocity, strict=False):
+            if name in self.net.class_rows:
+                v.copy_(torch.cat([v[rows], torch.zeros_like(v[len(rows) : used]), v[used:]]))
+        self.memory.regroup(rows, classes)
+        if self.method.replays:
+            self.method.refill(self)
+
     def check(self) -> None:
         """Stop with a sentence if a loss was not finite."""
         step = int(self.bad_step)

@@ -66,6 +66,36 @@ class Memory:
         for name, values in columns.items():
             self.extra[name][slots] = values.to(self.extra[name].dtype)
 
+    def regroup(self, source: Tensor, to: Tensor) -> None:
+        """Rows of class c become rows of class to[c], free ones where that is −1. Where a column has a number for each class,
+        that of class i becomes the one of class source[i]."""
+        self.y = torch.where(self.y == EMPTY, EMPTY, to[self.y.clamp(min=0)])
+        for name, column in self.columns.items():
+            if column.per_class:
+                old, fresh = self.extra[name], self._fresh(column, len(to) - len(source))
+                self.extra[name] = torch.cat([old[:, source], fresh, old[:, len(to) :]], dim=1)
+
+    def rearrange(self, rows: Tensor) -> None:
+        """Row i ← row rows[i], which may come several times; the rows behind them are free, and nothing is left in them."""
+        fills = {name: column.fill for name, column in self.columns.items()}
+        for table, fill in ((self.x, 0), (self.y, EMPTY), *((self.extra[name], fill) for name, fill in fills.items())):
+            table[: len(rows)] = table[rows]
+            table[len(rows) :] = fill
+
+
+def sample_keys(x: Tensor, y: Tensor) -> list[tuple[bytes, int]]:
+    """What tells samples apart: their bytes and their class."""
+    table = x.detach().cpu().flatten(1).numpy()
+    return [(row.tobytes(), c) for row, c in zip(table, y.tolist(), strict=True)]
+
+
+def spread(rows: Tensor, count: int) -> Tensor:
+    """The first `count` of these rows; where they are fewer, behind them copies of some, taken evenly among them."""
+    more = count - len(rows)
+    if more <= 0:
+        return rows[:count]
+    return torch.cat([rows, rows[torch.arange(more, device=rows.device) * len(rows) // more]])
+
 
 # --- made on the host, ahead of time, from counts alone
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mnemon.errors import MnemonError
 from mnemon.learning.augmentation import SHIFT
-from mnemon.learning.memory import Column, replay_rows, reservoir_slots
+from mnemon.learning.memory import EMPTY, Column, replay_rows, reservoir_slots, spread
 from mnemon.learning.network import Output
 from mnemon.learning.options import option
 
@@ -218,6 +218,15 @@ class Method:
         """B_n, x as it came, enters the memory, after the step."""
         if self.replays:
             learner.memory.write(draws["write"], learner.normalise(x) if self.edits_memory else x, y)
+
+    def refill(self, learner: Learner) -> None:
+        """After rows were taken out of the memory: steps count on as many rows as `filled` says, so copies of those that are
+        left stand in, behind them, until new samples take their place."""
+        rows = (learner.memory.y[: self.memory_size] != EMPTY).nonzero().flatten()
+        wanted = int(self.filled(learner.here())[0])
+        if wanted and not len(rows):
+            raise MnemonError("no sample would be left in the memory, and there would be nothing to replay.")
+        learner.memory.rearrange(spread(rows, wanted))
 
 
 def joined(new: Batch, replayed: Batch | None) -> Batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -165,3 +165,10 @@ class Network(nn.Module):
             old = getattr(self, name)
             rows = torch.cat([old.detach(), kind.rows(self.seed, start, capacity, self._width[name]).to(old)])
             setattr(self, name, nn.Parameter(rows) if kind.trained else rows)
+
+    def regroup(self, tables: Mapping[str, Tensor], source: Tensor, used: int) -> None:
+        """In each of these tables of class rows, given by name, row i becomes row source[i]; the other ones of the first `used`
+        rows become as untouched ones are."""
+        for name, table in tables.items():
+            fresh = self.class_rows[name].rows(self.seed, len(source), used, self._width[name]).to(table)
+            table.copy_(torch.cat([table[source], fresh, table[used:]]))

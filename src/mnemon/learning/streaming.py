@@ -8,6 +8,7 @@ mean of their pixels predicts.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
 from mnemon.learning.gaussian import CHUNK, Discriminant, Gaussian, nearest_mean
 from mnemon.learning.learner import Learner
+from mnemon.learning.memory import sample_keys
 from mnemon.learning.network import Output
 
 MOST_FEATURES = 32_768  # D: the covariance then has 4 GiB
@@ -140,12 +142,47 @@ class StreamingLearner(Learner):
 
     def forget(self, x: Tensor, y: Tensor) -> None:
         """Take samples back that were learned: afterwards the statistics are those of the others. Patches that the dictionary
-        has from them stay there."""
-        self._need_fitted("no sample can be taken back")
-        self._statistics().remove(self.learned_features(x.to(self.device)), y.to(self.device).repeat(self.views))
+        has from them stay there; before there is one, they do not wait for it any more."""
+        if bool((torch.bincount(y.cpu(), minlength=len(self.counts)) > self.counts).any()):
+            raise MnemonError("more samples of a class are to be removed than were learned.")
+        if self.fitted:
+            for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
+                f = self.learned_features(part.to(self.device))
+                self._statistics().remove(f, classes.to(self.device).repeat(self.views))
+        else:
+            self._forget_waiting(x, y)
         self.samples -= len(y)
         self.counts -= torch.bincount(y.cpu(), minlength=len(self.counts))
         self.seen = (self.counts > 0).to(self.device)
+
+    def _forget_waiting(self, x: Tensor, y: Tensor) -> None:
+        """Each sample takes one that equals it from those that wait."""
+        gone = Counter(sample_keys(x, y))
+        kept = []
+        for i, key in enumerate(sample_keys(self.waiting_x, self.waiting_y)):
+            if gone[key] > 0:
+                gone[key] -= 1
+            else:
+                kept.append(i)
+        if +gone:
+            raise MnemonError(
+                "a sample to be taken back is not among those that were learned so far and wait for the dictionary."
+            )
+        self.waiting_x, self.waiting_y = self.waiting_x[kept], self.waiting_y[kept]
+
+    def regroup(self, source: list[int], to: list[int]) -> None:
+        """As any learner's; of classes that become one the statistics are joined. What the samples of a class that goes gave to
+        the covariance stays there."""
+        if self.statistics is not None:
+            for c, new in enumerate(to):
+                if new < 0:
+                    self.statistics.forget(c)
+                elif source[new] != c:
+                    self.statistics.join(source[new], c)
+            self.statistics.regroup(torch.tensor(source, dtype=torch.int64, device=self.device), len(to))
+        classes = torch.tensor(to, dtype=torch.int64, device=self.device)[self.waiting_y]
+        self.waiting_x, self.waiting_y = self.waiting_x[classes >= 0], classes[classes >= 0]
+        super().regroup(source, to)
 
     def merge(self, other: StreamingLearner, classes: Tensor | None = None) -> None:
         """Take in what another learned from other samples, with the same features; classes[c]: this one's index of the other's
@@ -156,6 +193,8 @@ class StreamingLearner(Learner):
             raise MnemonError(
                 "only learners with the same features can be merged, and these have different dictionaries."
             )
+        if self.views != other.views:
+            raise MnemonError("a learner that learns mirror images too cannot be merged with one that does not.")
         index = torch.arange(len(other.counts))
         if classes is not None:
             index[: len(classes)] = classes.cpu()

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemon.learning.memory import EMPTY, Column, balanced_order, class_ranks, row_keys, write_keys
+from mnemon.errors import MnemonError
+from mnemon.learning.memory import EMPTY, Column, balanced_order, class_ranks, row_keys, spread, write_keys
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
 
@@ -40,7 +41,11 @@ class CoPE(Method):
         """From the labels alone: each class fills its quota."""
         one_hot = span.classes[:, :, None] == np.arange(len(span.counts))  # [steps, batch, capacity]
         counts = span.counts + one_hot.sum(1).cumsum(0) - one_hot.sum(1)  # samples of each class before each step
-        return np.asarray(np.minimum(counts, quotas(counts > 0, self.memory_size)).sum(1))
+        return np.asarray(self.class_rows(counts).sum(-1))
+
+    def class_rows(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Memory rows of each class after so many samples of each [..., capacity]."""
+        return np.asarray(np.minimum(counts, quotas(counts > 0, self.memory_size)))
 
     def plan(self, span: Span) -> Plan:
         count = int(self.phase(span)[0])
@@ -67,6 +72,20 @@ class CoPE(Method):
         entering = kept[size:]  # at most as many as rows are free
         slots = torch.where(entering, free[(entering.cumsum(0) - 1).clamp(min=0)], size)
         memory.write(slots, x, y, key=keys[size:])
+
+    def refill(self, learner: Learner) -> None:
+        """Each class has the rows it is counted with: those of the smallest keys, or copies."""
+        memory, rows = learner.memory, []
+        by_key = memory.extra["key"][: self.memory_size].argsort(stable=True)
+        for c, wanted in enumerate(self.class_rows(learner.counts.numpy()).tolist()):
+            own = by_key[memory.y[by_key] == c]
+            if wanted and not len(own):
+                raise MnemonError(
+                    "a class would have no sample left in the memory, which holds some of each class; forget(label=...) takes "
+                    "back the whole class."
+                )
+            rows.append(spread(own, wanted))
+        memory.rearrange(torch.cat(rows))
 
 
 def quotas(seen: Any, size: int) -> Any:
