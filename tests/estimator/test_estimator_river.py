@@ -120,6 +120,36 @@ def test_features_are_those_of_the_first_sample():
     assert same(everything(clf), state)
 
 
+class Counted(str):
+    """A name that counts how often names are compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("act", ["learn", "predict", "frame"])
+def test_the_work_for_a_sample_is_linear_in_its_features(act):
+    names = [f"f{i}" for i in range(200)]
+    clf = OnlineClassifier("slda")
+    for label in range(2):
+        clf.learn_one(dict.fromkeys(names, float(label)), label)
+    sample = {Counted(name): 1.0 for name in names}
+    Counted.compared = 0
+    if act == "learn":
+        clf.learn_one(sample, 1)
+    elif act == "predict":
+        assert clf.predict_one(sample) == 1
+    else:
+        assert clf.predict_many(pd.DataFrame([sample])).tolist() == [1]
+    # Each name with each other would be 20,000 comparisons.
+    assert Counted.compared <= 10 * 200
+
+
 @pytest.mark.parametrize("names", [np.arange(6), np.array(list("abcdef")), range(6)], ids=["int64", "str_", "int"])
 def test_names_of_numpys_types_are_plain_ones(names, tmp_path):
     x, y = blobs(20)
