@@ -165,7 +165,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         return Model(
-            parameters.choice(self.get_params(deep=False)),
+            parameters.choice(self.get_params(deep=False), shape),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
             scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
             backbone=self.backbone,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from mnemon.errors import Diverged
 from mnemon.learning.streaming import StreamingLearner
 
 
@@ -13,3 +16,9 @@ class OnlineStatistics(StreamingLearner):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.scaling = None
+
+    def check(self) -> None:
+        """Before the sums are spoiled for good: values that float32 holds may have squares that it does not."""
+        super().check()
+        if self.statistics is not None and not bool(torch.isfinite(self.statistics.scatter.diagonal()).all()):
+            raise Diverged("a feature is too large for its variance to be a number (above 1e18); divide it first.")

@@ -23,6 +23,8 @@ from mnemon.errors import MnemonError
 from mnemon.runtime.precision import full_float32
 
 CHUNK = 4096  # samples added at once: bounds the copies
+SHRINK = ("identity", "diagonal")  # what the covariance is drawn towards
+ROUNDING = 3e-7  # of its mean: a feature that deviates by less is constant, as far as float32 can tell
 
 
 class Discriminant(NamedTuple):
@@ -137,20 +139,44 @@ class Gaussian:
         """The classifier with Σ = I: the paper's."""
         return nearest_mean(self.counts, self.means)
 
-    def discriminant(self, lam: float) -> Discriminant:
-        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I; one Cholesky decomposition in float64, of the lower triangle."""
+    def discriminant(self, lam: float, shrink: str = "identity") -> Discriminant:
+        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I, or with the diagonal of Σ_w in place of the identity, which does not
+        depend on the units of the features; one Cholesky decomposition in float64, of the lower triangle."""
+        if shrink == "diagonal":
+            return self._unit_free(lam)
         sigma = self.covariance()
         trace = sigma.diagonal().mean()
         # Before any class has two different samples Σ_w is 0: then the identity takes its place, which is NCM.
         ridge = torch.where(trace > 0, lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        factor, failed = torch.linalg.cholesky_ex(sigma)
-        if bool(failed):  # λ is below what float32 holds of Σ_w
-            raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
-        weight = torch.cholesky_solve(means.T, factor).T  # [C, D]
-        bias = torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
-        return Discriminant(weight, bias)
+        weight = _solved(sigma, means, lam)
+        return Discriminant(weight, self._bias(weight, means))
+
+    def _unit_free(self, lam: float) -> Discriminant:
+        """Σ = Σ_w + λ·diag(Σ_w), in which the variance of a feature is at least λ times its variance over all samples: one that
+        is constant within classes tells them apart by at most 1/√λ deviations. One that is constant over all tells nothing.
+
+        Solved in units of Σ's own deviations, where no feature is larger than another.
+        """
+        sigma, means = self.covariance(), self.means.double()
+        within = sigma.diagonal().clamp(min=0)  # samples that were taken back may leave less, by rounding
+        share = self.counts / self.counts.sum().clamp(min=1)
+        centre = share @ means
+        total = within + share @ (means - centre).square()  # [D]: the variance over all samples
+        varies = total > (ROUNDING * centre).square()
+        unit = torch.where(varies, torch.maximum((1 + lam) * within, lam * total).sqrt(), 1.0)
+        sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
+        sigma.diagonal().fill_(1.0)
+        away = (means - centre) / unit * varies
+        weight = _solved(sigma, away, lam)  # of the features minus `centre`, in units of `unit`
+        weight = weight / unit
+        # The centre is common to all classes, so it drops out of the softmax; it stays in the bias.
+        return Discriminant(weight, self._bias(weight, means - centre) - weight @ centre)
+
+    def _bias(self, weight: Tensor, means: Tensor) -> Tensor:
+        """−½ μ_cᵀΣ⁻¹μ_c [C]; a class without samples cannot be predicted."""
+        return torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
 
     def state(self, classes: int | None = None) -> dict[str, Tensor]:
         """All tensors that change, of the first `classes` classes. W is symmetric: of it the lower triangle, row by row,
@@ -215,6 +241,14 @@ class Gaussian:
             self.means[c] += (gap / total).to(self.means.dtype)
             self.counts[c] = total
             self.weight = self.weight - lost + 1
+
+
+def _solved(sigma: Tensor, means: Tensor, lam: float) -> Tensor:
+    """Σ⁻¹μ_c as rows [C, D]."""
+    factor, failed = torch.linalg.cholesky_ex(sigma)
+    if bool(failed):  # λ is below what float32 holds of Σ_w
+        raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
+    return torch.cholesky_solve(means.T, factor).T
 
 
 def nearest_mean(counts: Tensor, means: Tensor) -> Discriminant:

@@ -127,14 +127,15 @@ class StreamingLearner(Learner):
         views = self._views(x)
         return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
-    def discriminant(self, lam: float | None) -> Discriminant:
-        """The classifier of the samples so far, with the weight λ; None: with the identity as covariance."""
+    def discriminant(self, lam: float | None, shrink: str = "identity") -> Discriminant:
+        """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; None: with the
+        identity as covariance."""
         if not self.fitted:
             member = (self.waiting_y == torch.arange(self.net.capacity, device=self.device)[:, None]).double()
             counts = member.sum(1)
             means = member @ self.output(self.waiting_x).features.double() / counts.clamp(min=1)[:, None]
             return nearest_mean(counts, means)
-        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam)
+        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam, shrink)
 
     # --- what sufficient statistics allow
 
