@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,20 @@ class Frozen:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
+        return self._in_parts(x, lambda out: self.classify(out))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the classifier reads of raw samples [n, width]."""
+        return self._in_parts(x, lambda out: out.features)
+
+    @property
+    def width(self) -> int:
+        return self.features(torch.zeros(1, *self.inputs.shape, dtype=self.inputs.dtype)).shape[1]
+
+    def _in_parts(self, x: Tensor, take: Callable[[Output], Tensor]) -> Tensor:
         learner = self._learner
         with torch.no_grad():
-            parts = [
-                self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)
-            ]
+            parts = [take(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)]
             return torch.cat(parts).cpu()
 
     def forward(self, x: Tensor) -> Output:
@@ -63,8 +72,12 @@ class Frozen:
 
     def probabilities(self, x: Tensor) -> NDArray[np.float64]:
         """[n, classes]; each row sums to 1."""
-        scores = self.scores(x).double()
-        return np.asarray(torch.softmax(scores / 2 if self.gaussian else scores, 1).numpy())
+        return np.asarray(torch.softmax(self.logits(x).double(), 1).numpy())
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The scores as log-densities: their softmax is the posterior. In the precision they were computed in."""
+        scores = self.scores(x)
+        return scores / 2 if self.gaussian else scores
 
 
 class Model:
