@@ -5,6 +5,7 @@ import pytest
 from test_estimator import blobs, everything, pictures, same
 
 from mnemon import MnemonError, OnlineClassifier
+from mnemon.learning.gaussian import Gaussian
 
 SMALL = "patches:filters=6:images=20:side=4"
 
@@ -68,6 +69,32 @@ def test_values_whose_squares_are_too_large_spoil_nothing():
     with pytest.raises(MnemonError, match="too large for its variance"):
         clf.partial_fit(x * np.float32(1e25), y)
     assert same(everything(clf), before)
+
+
+def test_a_large_chunk_is_added_in_few_blocks_and_whole_or_not_at_all(monkeypatch):
+    """Blocks change the result by rounding only: probabilities agree to 1e-4."""
+    x, y = blobs(9_005)
+    parts = OnlineClassifier("slda")
+    for start in range(0, len(x), 1000):
+        parts.partial_fit(x[start : start + 1000], y[start : start + 1000])
+    sizes = []
+    add = Gaussian.add
+    monkeypatch.setattr(Gaussian, "add", lambda self, f, c: (sizes.append(len(f)), add(self, f, c)))
+    whole = OnlineClassifier("slda").partial_fit(x, y)
+    assert sizes == [4090, 4090, 820, 5]
+    assert whole.n_seen_ == parts.n_seen_ == 9_005
+    assert np.allclose(whole.predict_proba(x), parts.predict_proba(x), atol=1e-4)
+    before = everything(whole)
+
+    def interrupted(self, f, c):
+        if len(f) == 820:
+            raise KeyboardInterrupt
+        add(self, f, c)
+
+    monkeypatch.setattr(Gaussian, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whole.partial_fit(x + 1, y)
+    assert same(everything(whole), before)
 
 
 @pytest.mark.parametrize("learned", [8, 60])  # the first images still wait, or not any more

@@ -20,6 +20,7 @@ from mnemon.estimator.values import class_array
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, check_backbone
 from mnemon.learning.classifier import Classifier
+from mnemon.learning.gaussian import CHUNK
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.learners import backbone_for
@@ -141,10 +142,12 @@ class Model:
             self.n_seen, self.n_classes = self.learner.samples, len(self.labels)
 
     def _check_classes(self, labels: list[Label]) -> None:
-        fresh = {(type(label), label) for label, at in zip(labels, self.labels.find(labels), strict=True) if at < 0}
-        if len(self.labels) + len(fresh) > MAX_CLASSES:
+        classes = len(self.labels) + len(labels)  # more there cannot be
+        if classes > MAX_CLASSES:
+            classes = len(self.labels) + self.labels.count_new(labels)
+        if classes > MAX_CLASSES:
             raise MnemonError(
-                f"with these there are {len(self.labels) + len(fresh):,} different labels, and at most {MAX_CLASSES:,} can "
+                f"with these there are {classes:,} different labels, and at most {MAX_CLASSES:,} can "
                 "be learned; is y an identifier or a measurement instead of a class?"
             )
 
@@ -152,8 +155,10 @@ class Model:
         batch = self.choice.method.batch_size
         rows = np.arange(len(x))
         whole = rows[: len(x) // batch * batch].reshape(-1, batch)
-        for start in range(0, len(whole), BLOCK):
-            self.learner.learn(x, y, whole[start : start + BLOCK])
+        # Batches mean nothing to sums: they are handed over in as large blocks as are added at once.
+        block = BLOCK if self.choice.method.trains else max(BLOCK, CHUNK // batch)
+        for start in range(0, len(whole), block):
+            self.learner.learn(x, y, whole[start : start + block])
             self.learner.check()
         if whole.size < len(x):
             self.learner.learn(x, y, rows[None, whole.size :])

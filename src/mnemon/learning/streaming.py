@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
@@ -41,6 +41,8 @@ class StreamingLearner(Learner):
         if isinstance(body, PatchFeatures):
             most = MAPS.get(self.device.type, MAPS["cpu"]) // body.responses
             self.eval_batch_size = max(1, min(self.eval_batch_size, most))
+        elif isinstance(body, nn.Flatten):  # features as they come: a pass costs nothing but its call
+            self.eval_batch_size = max(self.eval_batch_size, CHUNK)
         self.views: int = getattr(self.method, "views", 1)
         self.statistics: Gaussian | None = None  # from the first sample on that features are known of
         self.fitted = not isinstance(body, PatchFeatures)  # whether the features are fixed
@@ -65,7 +67,7 @@ class StreamingLearner(Learner):
 
     def _take(self, x: Tensor, y: Tensor) -> Tensor:
         """Learn samples, or let them wait for the dictionary. Returns whether all were finite, as a tensor."""
-        finite = torch.isfinite(x).all()
+        finite = _all_finite(x)
         if not self.fitted:
             x, y = torch.cat([self.waiting_x, x]), torch.cat([self.waiting_y, y])
             self.waiting_x, self.waiting_y = x, y
@@ -77,7 +79,7 @@ class StreamingLearner(Learner):
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
             f = self.learned_features(part)
-            finite &= torch.isfinite(f).all()
+            finite &= _all_finite(f)
             self._statistics().add(f, classes.repeat(self.views))
         return finite
 
@@ -118,7 +120,8 @@ class StreamingLearner(Learner):
 
     def _views(self, x: Tensor) -> list[Tensor]:
         """Features of each view of samples [n, D], in one pass each."""
-        return [self.net(self.normalise(view)).features for view in (x, x.flip(-1))[: self.views]]
+        views = (x,) if self.views == 1 else (x, x.flip(-1))
+        return [self.net(self.normalise(view)).features for view in views]
 
     def output(self, x: Tensor) -> Output:
         """Features of samples as they came: the average over the views; before there are any, the pixels."""
@@ -241,3 +244,9 @@ class StreamingLearner(Learner):
             and classes <= self.net.capacity
             and all(tuple(sums[name].shape) == shape for name, shape in shapes.items())
         )
+
+
+def _all_finite(x: Tensor) -> Tensor:
+    """Whether all values are finite, as a tensor. The least and the largest tell, which are found in a fraction of the time."""
+    low, high = x.aminmax()
+    return torch.isfinite(low) & torch.isfinite(high)
