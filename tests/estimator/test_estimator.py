@@ -838,6 +838,32 @@ def test_small_steps_take_one_thread_and_other_threads_keep_theirs(params, count
     assert set(beside) == {2}
 
 
+# --- another scale
+
+
+@pytest.mark.parametrize("method", ["hybrid", "slda"])
+def test_a_sudden_change_of_scale_is_learned_with_one_warning(method, recwarn):
+    x, y = blobs(90)
+    x = (x - x.min()) / (x.max() - x.min())
+    x[:, 0] = 1.0  # a constant
+    clf = OnlineClassifier(method).partial_fit(x[:30], y[:30]).partial_fit(x[30:60] + 2, y[30:60])
+    clf.partial_fit(x[60:] * np.array([1, 255, 255, 1, 1, 1], np.float32), y[60:])  # on few features it may be anything
+    assert not recwarn
+    clf = OnlineClassifier(method).partial_fit(x[:60], y[:60])
+    with pytest.warns(UserWarning, match="over 30 standard deviations away") as found:
+        clf.partial_fit(x[60:] * 255, y[60:])
+    assert found[0].filename == __file__
+    clf.partial_fit(x[60:] * 255_000, y[60:])  # said once
+    assert clf.n_seen_ == 120
+    named = OnlineClassifier(method)
+    named.learn_many([dict(enumerate(row.tolist())) for row in x], y)
+    with pytest.warns(UserWarning, match="scaled in another way") as found:
+        named.learn_one(dict(enumerate((x[0] * 255).tolist())), 0)
+    assert found[0].filename == __file__
+    alone = OnlineClassifier(method).partial_fit(x[y == 0], y[y == 0])
+    alone.partial_fit(x[y == 1] + 99, y[y == 1])  # a class that is far from the first one
+
+
 # --- scikit-learn
 
 

@@ -62,6 +62,7 @@ def test_vectors_have_the_diagonal_images_the_identity_and_what_is_named_is_take
         OnlineClassifier("slda", classifier="gaussian:shrink=none").fit(x, y)
 
 
+@pytest.mark.filterwarnings("ignore:on more than half of the features")
 def test_values_whose_squares_are_too_large_spoil_nothing():
     x, y = blobs(40)
     clf = OnlineClassifier("slda").partial_fit(x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,6 +27,7 @@ from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.learners import backbone_for
 from mnemon.learning.network import Output
 
+FAR = 30  # standard deviations from the mean so far, which no new class is on most features
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
 
@@ -103,6 +105,7 @@ class Model:
         self.n_seen = self.n_classes = 0
         self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
         self._frozen: Frozen | None = None
+        self._warned = False  # of another scale, once
 
     def _learner(self, backbone: Backbone) -> OnlineLearner | OnlineStatistics:
         method, objective, _ = self.choice
@@ -125,6 +128,8 @@ class Model:
         classes = list(classes)
         with self.lock:
             self._check_classes([*classes, *y])
+            if not self._warned and self.n_classes > 1:  # before, another scale may be another class
+                self._warned = _warn_of_another_scale(x, self.learner.over_all())
             before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
             steps, known = self.learner.steps, len(self.labels)
             try:
@@ -192,3 +197,20 @@ class Model:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=threading.RLock(), _frozen=None)
+
+
+def _warn_of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> bool:
+    """Say it if most features of a chunk are where none of them ever was: pixels in 0 … 255 after those in 0 … 1."""
+    if x.ndim != 2 or so_far is None:
+        return False
+    mean, std = so_far[0].cpu(), so_far[1].sqrt().cpu()
+    varies = std > 1e-6 * mean.abs()  # a constant may become anything
+    away = (x.mean(0, dtype=torch.float64) - mean).abs() > FAR * std
+    if int((away & varies).sum()) <= int(varies.sum()) / 2:
+        return False
+    warnings.warn(
+        f"on more than half of the features these samples are over {FAR} standard deviations away from the mean of "
+        "those before; were they scaled in another way?",
+        stacklevel=6,  # the user's line, above partial_fit, _learn, _take and learn; or learn_many, _learn_rows, …
+    )
+    return True

@@ -135,6 +135,13 @@ class Gaussian:
         """Σ_w = W / n [D, D], float64."""
         return self.scatter.double() / self.weight.clamp(min=1)
 
+    def over_all(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each feature over the samples of all classes [D], [D], float64."""
+        within = self.scatter.diagonal().double().clamp(min=0) / self.weight.clamp(min=1)  # less than 0 is rounding
+        share, means = self.counts / self.counts.sum().clamp(min=1), self.means.double()
+        centre = share @ means
+        return centre, within + share @ (means - centre).square()
+
     def nearest_mean(self) -> Discriminant:
         """The classifier with Σ = I: the paper's."""
         return nearest_mean(self.counts, self.means)
@@ -160,10 +167,8 @@ class Gaussian:
         Solved in units of Σ's own deviations, where no feature is larger than another.
         """
         sigma, means = self.covariance(), self.means.double()
-        within = sigma.diagonal().clamp(min=0)  # samples that were taken back may leave less, by rounding
-        share = self.counts / self.counts.sum().clamp(min=1)
-        centre = share @ means
-        total = within + share @ (means - centre).square()  # [D]: the variance over all samples
+        within = sigma.diagonal().clamp(min=0)
+        centre, total = self.over_all()
         varies = total > (ROUNDING * centre).square()
         unit = torch.where(varies, torch.maximum((1 + lam) * within, lam * total).sqrt(), 1.0)
         sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
