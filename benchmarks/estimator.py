@@ -1,32 +1,59 @@
-"""OnlineClassifier over a long stream: samples per second for partial_fit and predict, and the memory of the process.
+"""OnlineClassifier over a long stream, and beside scikit-learn: speed, memory, size on disk, accuracy.
 
-    python benchmarks/estimator.py
+    python benchmarks/estimator.py [--parts long beside]
 
-Vectors of 784 numbers, ten classes, chunks of 100. At ten points of the stream: what learning and predicting a chunk cost
-there, and what the process holds. Flat means that sample 100,000 costs what sample 10,000 did.
+long: vectors of 784 numbers, ten classes, chunks of 100. At ten points of the stream: what learning and predicting a chunk
+cost there, and what the process holds. Flat means that sample 100,000 costs what sample 10,000 did.
+
+beside: a million rows of 20 features in chunks of 10,000, learned by slda, by SGDClassifier and by a plain nearest class
+mean, in turn; medians over the rounds, and quartiles of the ratio of each round. Two classes are what SGDClassifier is
+best at: one linear model, where five classes are five.
 """
 
 from __future__ import annotations
 
+import argparse
+import pickle
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.datasets import make_classification
+from sklearn.linear_model import SGDClassifier
 
 import mnemon
 from common import header, options, quartiles, write
 from mnemon.bench.machine import resident_mib
 
 CHUNK = 100
+LARGE = 10_000  # rows of a chunk beside scikit-learn, and of the test set
+FEATURES = 20
 
 
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--width", type=int, default=784)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--parts", nargs="+", choices=("long", "beside"), default=["long", "beside"])
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     header()
+    record: dict[str, Any] = {"benchmark": "estimator"}
+    if "long" in args.parts:
+        record |= long_stream(args)
+    if "beside" in args.parts:
+        record["beside"] = [beside(classes, args) for classes in (2, 5)]
+    write(args.out, record)
+
+
+def long_stream(args: argparse.Namespace) -> dict[str, Any]:
     rng = np.random.default_rng(args.seed)
     centres = rng.normal(size=(10, args.width)).astype(np.float32)
     clf = mnemon.OnlineClassifier(seed=args.seed)
@@ -60,12 +87,96 @@ def main() -> None:
     )
     one = [_seconds(clf.partial_fit, x[:1], y[:1]) for _ in range(200)]
     print(f"one sample at a time: {1 / quartiles(one)[1]:,.0f} samples/s")
-    write(args.out, {"benchmark": "estimator", "points": points, "one": 1 / quartiles(one)[1]})
+    return {"points": points, "one": 1 / quartiles(one)[1]}
 
 
-def _seconds(act: object, *args: object) -> float:
+class PlainMeans:
+    """The nearest class mean as one would write it: sums and counts, nothing is checked."""
+
+    def __init__(self, classes: int) -> None:
+        self.sums, self.counts = np.zeros((classes, FEATURES)), np.zeros(classes)
+
+    def partial_fit(self, x: NDArray[Any], y: NDArray[Any]) -> None:
+        member = (y == np.arange(len(self.counts))[:, None]).astype(x.dtype)
+        self.sums += member @ x
+        self.counts += member.sum(1)
+
+    def predict(self, x: NDArray[Any]) -> NDArray[Any]:
+        means = self.sums / self.counts[:, None]
+        return np.asarray((x @ means.T - 0.5 * (means**2).sum(1)).argmax(1))
+
+
+def beside(classes: int, args: argparse.Namespace) -> dict[str, Any]:
+    """One stream; each round learns it afresh with each model."""
+    x, y = make_classification(
+        args.rows + LARGE,
+        FEATURES,
+        n_informative=10,
+        n_classes=classes,
+        n_clusters_per_class=1,
+        class_sep=0.7,
+        random_state=args.seed,
+    )
+    test, asked = x[args.rows :], y[args.rows :]
+    table = np.arange(classes)
+    made: dict[str, Callable[[], Any]] = {
+        "slda": lambda: mnemon.OnlineClassifier("slda", seed=args.seed),
+        "SGDClassifier": lambda: SGDClassifier(loss="log_loss", random_state=args.seed),
+        "nearest class mean": lambda: PlainMeans(classes),
+    }
+    learn: dict[str, list[float]] = {name: [] for name in made}
+    one: dict[str, list[float]] = {name: [] for name in made}
+    many: dict[str, list[float]] = {name: [] for name in made}
+    models: dict[str, Any] = {}
+    held: list[float] = []  # MiB of the process while slda learns
+    for _ in range(args.rounds):
+        for name, make in made.items():
+            models[name] = model = make()
+            told = {"classes": table} if name == "SGDClassifier" else {}
+            spent = 0.0
+            for start in range(0, args.rows, LARGE):
+                stop = min(start + LARGE, args.rows)
+                spent += _seconds(model.partial_fit, x[start:stop], y[start:stop], **told)
+                if name == "slda":
+                    held.append(resident_mib())
+            learn[name].append(spent)
+    for i in range(50):
+        for name, model in models.items():
+            one[name].append(_seconds(model.predict, test[i : i + 1]))
+            many[name].append(_seconds(model.predict, test[:1000]))
+    print(f"\n{args.rows:,} rows, {FEATURES} features, {classes} classes, chunks of {LARGE:,}\n")
+    print("| model | rows/s | predict one, ms | predict 1,000, ms | bytes saved | accuracy, % |")
+    print("|---|---|---|---|---|---|")
+    found: dict[str, Any] = {"classes": classes, "rows": args.rows}
+    for name, model in models.items():
+        found[name] = {
+            "rows per second": args.rows / quartiles(learn[name])[1],
+            "predict one ms": 1000 * quartiles(one[name])[1],
+            "predict 1000 ms": 1000 * quartiles(many[name])[1],
+            "bytes": _bytes(model),
+            "accuracy": 100 * float((model.predict(test) == asked).mean()),
+        }
+        print("| {} | {:,.0f} | {:.2f} | {:.2f} | {:,} | {:.1f} |".format(name, *found[name].values()))
+    ratios = [a / b for a, b in zip(learn["slda"], learn["SGDClassifier"], strict=True)]
+    low, middle, high = found["ratio"] = quartiles(ratios)
+    most = args.rows // LARGE
+    found["resident MiB"] = held[most // 10], held[most - 1]
+    print(f"\ntime of slda to SGDClassifier {middle:.2f} ({low:.2f} … {high:.2f}); ", end="")
+    print(f"memory of the process from a tenth of the rows on {held[most - 1] - held[most // 10]:+.1f} MiB", flush=True)
+    return found
+
+
+def _bytes(model: Any) -> int:
+    if not isinstance(model, mnemon.OnlineClassifier):
+        return len(pickle.dumps(model))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder)
+        return sum(path.stat().st_size for path in Path(folder).iterdir())
+
+
+def _seconds(act: Callable[..., object], *args: object, **named: object) -> float:
     start = time.perf_counter()
-    act(*args)  # type: ignore[operator]
+    act(*args, **named)
     return time.perf_counter() - start
 
 

@@ -838,13 +838,93 @@ def test_small_steps_take_one_thread_and_other_threads_keep_theirs(params, count
     assert set(beside) == {2}
 
 
+# --- another scale
+
+
+@pytest.mark.parametrize("method", ["hybrid", "slda"])
+def test_a_sudden_change_of_scale_is_learned_with_one_warning(method, recwarn):
+    x, y = blobs(90)
+    x = (x - x.min()) / (x.max() - x.min())
+    x[:, 0] = 1.0  # a constant
+    clf = OnlineClassifier(method).partial_fit(x[:30], y[:30]).partial_fit(x[30:60] + 2, y[30:60])
+    clf.partial_fit(x[60:] * np.array([1, 255, 255, 1, 1, 1], np.float32), y[60:])  # on few features it may be anything
+    assert not recwarn
+    clf = OnlineClassifier(method).partial_fit(x[:60], y[:60])
+    with pytest.warns(UserWarning, match="over 30 standard deviations away") as found:
+        clf.partial_fit(x[60:] * 255, y[60:])
+    assert found[0].filename == __file__
+    clf.partial_fit(x[60:] * 255_000, y[60:])  # said once
+    assert clf.n_seen_ == 120
+    named = OnlineClassifier(method)
+    named.learn_many([dict(enumerate(row.tolist())) for row in x], y)
+    with pytest.warns(UserWarning, match="scaled in another way") as found:
+        named.learn_one(dict(enumerate((x[0] * 255).tolist())), 0)
+    assert found[0].filename == __file__
+    alone = OnlineClassifier(method).partial_fit(x[y == 0], y[y == 0])
+    alone.partial_fit(x[y == 1] + 99, y[y == 1])  # a class that is far from the first one
+
+
 # --- scikit-learn
 
 
-@parametrize_with_checks([OnlineClassifier(), OnlineClassifier(backbone="identity")])
+@parametrize_with_checks([OnlineClassifier(), OnlineClassifier(backbone="identity"), OnlineClassifier("slda")])
 @pytest.mark.filterwarnings("default")  # the checks warn on purpose
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("given", [{}, {"method": "er"}, {"method": "slda"}, {"classifier": "proxy"}], ids=str)
+def test_decisions_logarithms_and_probabilities_are_of_one_kind(given):
+    x, y = blobs(80)
+    clf = OnlineClassifier(**given).partial_fit(x, y, classes=["never", *range(4)])
+    decided, p, logs = clf.decision_function(x), clf.predict_proba(x), clf.predict_log_proba(x)
+    assert decided.shape == p.shape == logs.shape == (80, 5)
+    assert (clf.classes_[decided.argmax(1)] == clf.predict(x)).all()
+    assert (decided[:, 0] == -np.inf).all()
+    assert (logs[:, 0] == -np.inf).all()
+    assert np.allclose(torch.softmax(torch.from_numpy(decided), 1).numpy(), p)
+    assert np.allclose(np.exp(logs), p)
+    far = clf.predict_log_proba(x * 1000)  # where a probability is 0, its logarithm is still a number
+    assert np.isfinite(far[:, 1:]).all()
+
+
+def test_two_classes_have_one_decision_and_one_class_has_none():
+    x, y = blobs(60, classes=2)
+    y = np.array(["no", "yes"])[y]
+    for method in ("hybrid", "slda"):
+        clf = OnlineClassifier(method).fit(x, y)
+        decided = clf.decision_function(x)
+        assert decided.shape == (60,)
+        assert (np.where(decided > 0, "yes", "no") == clf.predict(x)).all()
+        assert np.allclose(1 / (1 + np.exp(-decided)), clf.predict_proba(x)[:, 1])
+        assert cross_val_score(clf, x, y, scoring="roc_auc").mean() > 0.99
+        alone = OnlineClassifier(method).partial_fit(x[:3], ["no"] * 3)
+        assert alone.decision_function(x).shape == (60, 1)
+
+
+def test_transform_gives_what_the_classifier_reads():
+    x, y = blobs(60)
+    frame = pd.DataFrame(x, columns=list("abcdef"))
+    clf = OnlineClassifier("slda").fit(frame, y)
+    assert (clf.transform(frame) == x).all()
+    assert clf.feature_names_in_.tolist() == list("abcdef")
+    deep = OnlineClassifier(backbone="mlp:width=7", classifier="ncm-raw").fit(x, y)
+    f = deep.transform(x)
+    assert f.shape == (60, len(deep.get_feature_names_out()))
+    assert f.dtype == np.float32
+    _, kept = deep._model.frozen()._learner.memory_features()  # here all samples
+    means = np.stack([f[y == c].mean(0) for c in range(4)])
+    assert len(kept) == 60
+    assert (deep.predict(x) == ((f[:, None] - means) ** 2).sum(2).argmin(1)).all()
+    named = deep.set_output(transform="pandas").transform(frame.to_numpy())
+    assert named.columns[0] == "onlineclassifier0"
+    images = OnlineClassifier("slda", backbone="patches:filters=6:images=20:side=4")
+    shown, labels = pictures(30)
+    assert images.partial_fit(shown[:5], labels[:5]).transform(shown).shape == (30, 64)  # pixels, while images wait
+    assert images.partial_fit(shown, labels).transform(shown).shape == (30, len(images.get_feature_names_out()))
+    for ask in ("transform", "decision_function", "predict_log_proba"):
+        with pytest.raises(NotFittedError, match="learned nothing yet"):
+            getattr(OnlineClassifier(), ask)(x)
 
 
 def test_pipelines_clones_searches_and_scorers():

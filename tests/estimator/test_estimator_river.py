@@ -29,6 +29,17 @@ def test_progressive_validation_takes_it_as_its_own():
     assert metric.works_with(clf)
 
 
+def test_progressive_validation_with_statistics():
+    clf = OnlineClassifier("slda")
+    assert evaluate.progressive_val_score(iter(dicts(100)), clf, metrics.Accuracy()).get() > 0.8
+    assert clf.n_seen_ == 100
+    assert evaluate.progressive_val_score(
+        datasets.ImageSegments().take(300), OnlineClassifier("slda"), metrics.MacroF1()
+    )
+    bagged = ensemble.BaggingClassifier(OnlineClassifier("slda"), n_models=3, seed=0)
+    assert evaluate.progressive_val_score(iter(dicts(60)), bagged, metrics.Accuracy()).get() > 0.6
+
+
 def test_a_clone_is_fresh_and_rivers_ensembles_are_made_of_it():
     body = torch.nn.Linear(6, 4)
     clf = OnlineClassifier(memory_size=50, backbone=body)
@@ -60,18 +71,19 @@ def test_before_the_first_sample_nothing_is_predicted():
     assert clf.predict_proba_many(pd.DataFrame({"a": [1.0]})).empty
 
 
-def test_one_many_and_partial_fit_are_the_same_model():
+@pytest.mark.parametrize("method", ["hybrid", "slda"])
+def test_one_many_and_partial_fit_are_the_same_model(method):
     samples = dicts(40)
     frame = pd.DataFrame([x for x, _ in samples])
     y = pd.Series([label for _, label in samples])
-    one, by_array = OnlineClassifier(), OnlineClassifier()
+    one, by_array = OnlineClassifier(method), OnlineClassifier(method)
     for i, (x, label) in enumerate(samples):
         assert one.learn_one(x, label) is None
         by_array.partial_fit(frame.iloc[i : i + 1], [label])
     assert same(everything(one), everything(by_array))
     assert one.feature_names_in_.tolist() == list("abcdef")
 
-    many, chunk = OnlineClassifier(), OnlineClassifier().partial_fit(frame, y)
+    many, chunk = OnlineClassifier(method), OnlineClassifier(method).partial_fit(frame, y)
     many.learn_many(frame, y)
     assert same(everything(many), everything(chunk))
     shuffled = frame[list("fbdace")].set_index(pd.Index(range(100, 140)))
@@ -118,6 +130,36 @@ def test_features_are_those_of_the_first_sample():
     with pytest.raises(MnemonError, match="at least one"):
         OnlineClassifier().learn_one({}, 1)
     assert same(everything(clf), state)
+
+
+class Counted(str):
+    """A name that counts how often names are compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("act", ["learn", "predict", "frame"])
+def test_the_work_for_a_sample_is_linear_in_its_features(act):
+    names = [f"f{i}" for i in range(200)]
+    clf = OnlineClassifier("slda")
+    for label in range(2):
+        clf.learn_one(dict.fromkeys(names, float(label)), label)
+    sample = {Counted(name): 1.0 for name in names}
+    Counted.compared = 0
+    if act == "learn":
+        clf.learn_one(sample, 1)
+    elif act == "predict":
+        assert clf.predict_one(sample) == 1
+    else:
+        assert clf.predict_many(pd.DataFrame([sample])).tolist() == [1]
+    # Each name with each other would be 20,000 comparisons.
+    assert Counted.compared <= 10 * 200
 
 
 @pytest.mark.parametrize("names", [np.arange(6), np.array(list("abcdef")), range(6)], ids=["int64", "str_", "int"])

@@ -5,6 +5,7 @@ import pytest
 from test_estimator import blobs, everything, pictures, same
 
 from mnemon import MnemonError, OnlineClassifier
+from mnemon.learning.gaussian import Gaussian
 
 SMALL = "patches:filters=6:images=20:side=4"
 
@@ -26,6 +27,75 @@ def test_chunks_do_not_matter():
         parts.partial_fit(x[start : start + 7], y[start : start + 7])
     order = [list(parts.classes_).index(label) for label in whole.classes_]
     assert np.allclose(parts.predict_proba(x)[:, order], whole.predict_proba(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 400])
+def test_the_units_of_the_features_do_not_matter(chunk):
+    """Probabilities agree to 1e-3: units that are no powers of 2 round each value."""
+    x, y = blobs(400, width=13)
+    x += np.random.default_rng(1).normal(size=x.shape).astype(np.float32) * 4  # so that every feature is needed
+    x[:, 5] = 4.0  # a constant column
+    x[:, 6] += 0.9 * x[:, 7]
+    expected = OnlineClassifier("slda").partial_fit(x, y)
+    units = np.logspace(-6, 6, 13).astype(np.float32)
+    clf = OnlineClassifier("slda")
+    for start in range(0, 400, chunk):
+        clf.partial_fit((x * units)[start : start + chunk], y[start : start + chunk])
+    assert (clf.predict(x * units) == expected.predict(x)).all()
+    assert np.allclose(clf.predict_proba(x * units), expected.predict_proba(x), atol=1e-3)
+    large = OnlineClassifier("slda", classifier="gaussian").partial_fit(x * units, y)
+    assert large.score(x * units, y) < clf.score(x * units, y) - 0.1  # the mean variance is that of one feature
+
+
+def test_vectors_have_the_diagonal_images_the_identity_and_what_is_named_is_taken(tmp_path):
+    x, y = blobs(30)
+    clf = OnlineClassifier("slda").partial_fit(x, y)
+    assert clf._model.choice.classifiers[0].name == "gaussian:shrink=diagonal"
+    clf.save(tmp_path)
+    twin = OnlineClassifier.load(tmp_path)
+    assert twin.classifier is None
+    assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
+    assert OnlineClassifier("slda", classifier="gaussian").fit(x, y)._model.choice.classifiers[0].name == "gaussian"
+    pixels = OnlineClassifier("slda", backbone=SMALL).partial_fit(*pictures(30, channels=3))
+    assert pixels._model.choice.classifiers[0].name == "gaussian"
+    with pytest.raises(MnemonError, match="shrink"):
+        OnlineClassifier("slda", classifier="gaussian:shrink=none").fit(x, y)
+
+
+@pytest.mark.filterwarnings("ignore:on more than half of the features")
+def test_values_whose_squares_are_too_large_spoil_nothing():
+    x, y = blobs(40)
+    clf = OnlineClassifier("slda").partial_fit(x, y)
+    before = everything(clf)
+    with pytest.raises(MnemonError, match="too large for its variance"):
+        clf.partial_fit(x * np.float32(1e25), y)
+    assert same(everything(clf), before)
+
+
+def test_a_large_chunk_is_added_in_few_blocks_and_whole_or_not_at_all(monkeypatch):
+    """Blocks change the result by rounding only: probabilities agree to 1e-4."""
+    x, y = blobs(9_005)
+    parts = OnlineClassifier("slda")
+    for start in range(0, len(x), 1000):
+        parts.partial_fit(x[start : start + 1000], y[start : start + 1000])
+    sizes = []
+    add = Gaussian.add
+    monkeypatch.setattr(Gaussian, "add", lambda self, f, c: (sizes.append(len(f)), add(self, f, c)))
+    whole = OnlineClassifier("slda").partial_fit(x, y)
+    assert sizes == [4090, 4090, 820, 5]
+    assert whole.n_seen_ == parts.n_seen_ == 9_005
+    assert np.allclose(whole.predict_proba(x), parts.predict_proba(x), atol=1e-4)
+    before = everything(whole)
+
+    def interrupted(self, f, c):
+        if len(f) == 820:
+            raise KeyboardInterrupt
+        add(self, f, c)
+
+    monkeypatch.setattr(Gaussian, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whole.partial_fit(x + 1, y)
+    assert same(everything(whole), before)
 
 
 @pytest.mark.parametrize("learned", [8, 60])  # the first images still wait, or not any more

@@ -166,6 +166,48 @@ def test_before_any_scatter_it_is_the_nearest_class_mean() -> None:
     assert made.discriminant(LAM)(torch.tensor([[1.0, 0.0], [3.0, 9.0]])).argmax(1).tolist() == [0, 1]
 
 
+def test_shrunk_to_the_diagonal_it_is_its_definition_in_any_units(samples) -> None:
+    f, y = samples
+    wide = f.double()
+    means = torch.stack([wide[y == c].mean(0) for c in range(C)])
+    sigma = (wide - means[y]).T @ (wide - means[y]) / N
+    within, total = sigma.diagonal().clone(), wide.var(0, correction=0)
+    sigma.diagonal().copy_(torch.maximum((1 + LAM) * within, LAM * total))
+    weight = torch.linalg.solve(sigma, means.T).T
+    expected = wide @ weight.T - 0.5 * (weight * means).sum(1)
+    assert apart(learned(f, y).discriminant(LAM, "diagonal")(f), expected) < TOLERANCE
+    assert bool((LAM * total < within).any() & (LAM * total > (1 + LAM) * within).any())  # both cases are there
+    units = torch.logspace(6, -6, D)
+    for cuts in ((), (1, 2, 5, 900)):
+        assert apart(learned(f * units, y, cuts).discriminant(LAM, "diagonal")(f * units), expected) < TOLERANCE
+
+
+def test_constant_features_do_not_matter_to_the_diagonal(samples) -> None:
+    f, y = samples
+    constant = torch.tensor([0.0, 1e-6, 3.3333, -1.234e6])
+    made, less = Gaussian(D, C), Gaussian(D - 4, C)
+    for part, classes in zip(torch.split(f, 700), torch.split(y, 700), strict=True):
+        made.add(torch.cat([constant.expand(len(part), 4), part[:, 4:]], 1), classes)
+        less.add(part[:, 4:], classes)
+    found, expected = made.discriminant(LAM, "diagonal"), less.discriminant(LAM, "diagonal")(f[:, 4:])
+    assert not bool(found.weight[:, :4].any())
+    assert apart(found(f), expected) < TOLERANCE
+
+
+def test_a_feature_constant_within_classes_tells_them_apart_and_single_samples_do_too() -> None:
+    made = Gaussian(3, 3)
+    f = torch.tensor([[0.0, 5.0, 1e6], [1.0, 5.0, 2e6]])
+    made.add(f[:1], torch.tensor([0]))
+    assert bool(torch.isfinite(made.discriminant(LAM, "diagonal")(f)[:, 0]).all())
+    made.add(f[1:], torch.tensor([1]))
+    halfway = torch.tensor([[0.2, 9.0, 1.3e6], [0.9, 9.0, 1.6e6]])
+    assert made.discriminant(LAM, "diagonal")(halfway).argmax(1).tolist() == [0, 1]
+    made.add(f + torch.tensor([0.0, 0.0, 3e5]), torch.tensor([0, 1]))  # the first feature is still exact
+    scores = made.discriminant(LAM, "diagonal")(torch.tensor([[0.1, 5.0, 1.8e6]]))
+    assert scores.argmax(1).tolist() == [0]
+    assert float(scores[0, 0] - scores[0, 1]) < 2 / LAM  # certain, but not without bounds
+
+
 @pytest.mark.parametrize(
     ("act", "sentence"),
     [

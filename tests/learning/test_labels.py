@@ -30,6 +30,16 @@ def test_true_and_one_are_different_labels():
     assert len(table) == 5
 
 
+@given(st.lists(LABEL, max_size=10), st.lists(LABEL, max_size=10))
+def test_what_would_be_new_is_counted_and_not_added(first, then):
+    table = LabelTable(first)
+    known = len(table)
+    new = table.count_new(then)
+    assert len(table) == known
+    table.add(then)
+    assert len(table) == known + new
+
+
 def test_numpy_labels_are_the_python_ones():
     table = LabelTable([3, "a", True])
     assert table.find(np.array([3, 4])).tolist() == [0, -1]

@@ -99,13 +99,12 @@ def tensor(
         with np.errstate(over="ignore"):
             a = a.astype(np.float32, copy=False)
     x = torch.from_numpy(np.require(a, requirements=["C", "W"]))  # PyTorch warns of arrays that are read-only
-    if x.dtype != torch.uint8:
+    if x.dtype != torch.uint8 and not torch.isfinite(torch.stack(x.aminmax())).all():
         bad = ~torch.isfinite(x).flatten(1).all(1)
-        if bad.any():
-            raise MnemonError(
-                f"{what} has a value that is not finite (NaN, infinite or too large for float32) in sample "
-                f"{int(bad.nonzero()[0])}."
-            )
+        raise MnemonError(
+            f"{what} has a value that is not finite (NaN, infinite or too large for float32) in sample "
+            f"{int(bad.nonzero()[0])}."
+        )
     if x.ndim == 4 and (is_last(tuple(x.shape), usual=usual, learned=learned) if last is None else last):
         return x.permute(0, 3, 1, 2).contiguous()
     return x

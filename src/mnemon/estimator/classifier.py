@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
@@ -44,7 +44,7 @@ class WrongType(MnemonError, TypeError):
     """X holds something that is no number, which scikit-learn calls a TypeError."""
 
 
-class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
     method        a name of `mnemon.methods()`, or a Method class of one's own
@@ -166,7 +166,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         model = Model(
-            parameters.choice(self.get_params(deep=False)),
+            parameters.choice(self.get_params(deep=False), shape),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
             scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
             backbone=self.backbone,
@@ -288,6 +288,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """[n, classes], columns as in `classes_`: the paper's Gaussian posterior for NCM, else the softmax of the scores."""
         frozen, x = self._asked(X)
         return frozen.probabilities(x)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithm of `predict_proba`, also where that is too small for a number; −inf for a class never seen."""
+        frozen, x = self._asked(X)
+        return np.asarray(torch.log_softmax(frozen.logits(x).double(), 1).numpy())
+
+    def decision_function(self, X: Any) -> NDArray[np.floating[Any]]:
+        """Of what `predict_proba` is the softmax [n, classes]; for two classes, as scikit-learn has it, how much the second one
+        is ahead of the first [n]. A class that cannot be predicted has −inf."""
+        frozen, x = self._asked(X)
+        logits = frozen.logits(x).numpy()
+        return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """The features the classifier works on [n, d]: what the network, with the weights that predict, makes of X."""
+        frozen, x = self._asked(X)
+        return np.asarray(frozen.features(x).float().numpy())
+
+    @property
+    def _n_features_out(self) -> int:  # for the names of what `transform` returns
+        return self._learned("_n_features_out").frozen().width
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
@@ -440,6 +461,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float32"]  # whatever comes is held as float32
         return tags
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from mnemon.estimator.values import class_array
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, check_backbone
 from mnemon.learning.classifier import Classifier
+from mnemon.learning.gaussian import CHUNK
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.learners import backbone_for
 from mnemon.learning.network import Output
 from mnemon.learning.streaming import StreamingLearner
 
+FAR = 30  # standard deviations from the mean so far, which no new class is on most features
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
 
@@ -48,11 +51,20 @@ class Frozen:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
+        return self._in_parts(x, lambda out: self.classify(out))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the classifier reads of raw samples [n, width]."""
+        return self._in_parts(x, lambda out: out.features)
+
+    @property
+    def width(self) -> int:
+        return self.features(torch.zeros(1, *self.inputs.shape, dtype=self.inputs.dtype)).shape[1]
+
+    def _in_parts(self, x: Tensor, take: Callable[[Output], Tensor]) -> Tensor:
         learner = self._learner
         with torch.no_grad():
-            parts = [
-                self.classify(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)
-            ]
+            parts = [take(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)]
             return torch.cat(parts).cpu()
 
     def forward(self, x: Tensor) -> Output:
@@ -64,8 +76,12 @@ class Frozen:
 
     def probabilities(self, x: Tensor) -> NDArray[np.float64]:
         """[n, classes]; each row sums to 1."""
-        scores = self.scores(x).double()
-        return np.asarray(torch.softmax(scores / 2 if self.gaussian else scores, 1).numpy())
+        return np.asarray(torch.softmax(self.logits(x).double(), 1).numpy())
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The scores as log-densities: their softmax is the posterior. In the precision they were computed in."""
+        scores = self.scores(x)
+        return scores / 2 if self.gaussian else scores
 
 
 class Model:
@@ -90,6 +106,7 @@ class Model:
         self.n_seen = self.n_classes = 0
         self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
         self._frozen: Frozen | None = None
+        self._warned = False  # of another scale, once
 
     def _learner(self, backbone: Backbone) -> OnlineLearner | OnlineStatistics:
         method, objective, _ = self.choice
@@ -157,6 +174,8 @@ class Model:
         classes = list(classes)
         with self.lock:
             self.check_classes([*classes, *y])
+            if not self._warned and self.n_classes > 1:  # before, another scale may be another class
+                self._warned = _warn_of_another_scale(x, self.learner.over_all())
             before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
             steps, known = self.learner.steps, len(self.labels)
             try:
@@ -175,10 +194,12 @@ class Model:
 
     def check_classes(self, labels: list[Label]) -> None:
         """Refuse more classes than there can be."""
-        fresh = {(type(label), label) for label, at in zip(labels, self.labels.find(labels), strict=True) if at < 0}
-        if len(self.labels) + len(fresh) > MAX_CLASSES:
+        classes = len(self.labels) + len(labels)  # more there cannot be
+        if classes > MAX_CLASSES:
+            classes = len(self.labels) + self.labels.count_new(labels)
+        if classes > MAX_CLASSES:
             raise MnemonError(
-                f"with these there are {len(self.labels) + len(fresh):,} different labels, and at most {MAX_CLASSES:,} can "
+                f"with these there are {classes:,} different labels, and at most {MAX_CLASSES:,} can "
                 "be learned; is y an identifier or a measurement instead of a class?"
             )
 
@@ -186,8 +207,10 @@ class Model:
         batch = self.choice.method.batch_size
         rows = np.arange(len(x))
         whole = rows[: len(x) // batch * batch].reshape(-1, batch)
-        for start in range(0, len(whole), BLOCK):
-            self.learner.learn(x, y, whole[start : start + BLOCK])
+        # Batches mean nothing to sums: they are handed over in as large blocks as are added at once.
+        block = BLOCK if self.choice.method.trains else max(BLOCK, CHUNK // batch)
+        for start in range(0, len(whole), block):
+            self.learner.learn(x, y, whole[start : start + block])
             self.learner.check()
         if whole.size < len(x):
             self.learner.learn(x, y, rows[None, whole.size :])
@@ -221,3 +244,20 @@ class Model:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=threading.RLock(), _frozen=None)
+
+
+def _warn_of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> bool:
+    """Say it if most features of a chunk are where none of them ever was: pixels in 0 … 255 after those in 0 … 1."""
+    if x.ndim != 2 or so_far is None:
+        return False
+    mean, std = so_far[0].cpu(), so_far[1].sqrt().cpu()
+    varies = std > 1e-6 * mean.abs()  # a constant may become anything
+    away = (x.mean(0, dtype=torch.float64) - mean).abs() > FAR * std
+    if int((away & varies).sum()) <= int(varies.sum()) / 2:
+        return False
+    warnings.warn(
+        f"on more than half of the features these samples are over {FAR} standard deviations away from the mean of "
+        "those before; were they scaled in another way?",
+        stacklevel=6,  # the user's line, above partial_fit, _learn, _take and learn; or learn_many, _learn_rows, …
+    )
+    return True

@@ -70,6 +70,12 @@ class OnlineLearner(Learner):
     def normalise(self, x: Tensor) -> Tensor:
         return super().normalise(x) if self.scaling is None else self.scaling(x).to(self.dtype)
 
+    def over_all(self) -> tuple[Tensor, Tensor] | None:
+        """Mean and variance of each feature so far, where they are scaled."""
+        if self.scaling is None:
+            return None
+        return self.scaling.mean, self.scaling.squares / self.scaling.count.clamp(min=1)
+
     def state(self) -> dict[str, Tensor]:
         return super().state() | (self.scaling.state() if self.scaling is not None else {})
 

@@ -18,8 +18,9 @@ from mnemon.learning.objectives import OBJECTIVES
 FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def choice(of: Mapping[str, Any]) -> Choice:
-    """The method filled in; options it has no use for are left out where they stand at their defaults."""
+def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
+    """The method filled in, for samples of this shape; options it has no use for are left out where they stand at their
+    defaults."""
     for name in ("loss", "classifier"):
         if not isinstance(of[name], str | None):
             raise MnemonError(f"{name} must be a name or None, not {of[name]!r}.")
@@ -36,6 +37,9 @@ def choice(of: Mapping[str, Any]) -> Choice:
         if classifier_named(classifier).needs == ("memory",):
             # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
             loss = "ms"
+    if classifier is None and kind.default_classifier == "gaussian" and len(shape) == 1:
+        # The features of a table have units of their own: those with large numbers must not count for more.
+        classifier = "gaussian:shrink=diagonal"
     try:
         found = choose(kind, loss, None if classifier is None else [classifier], defaults(kind, loss) | given)
     except OverflowError as error:  # a whole number no float can hold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,16 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
         if len(inputs.shape) != 1:
             raise MnemonError("this model learned from images, not from features with names.")
         names = list(range(inputs.shape[0]))
+    known = frozenset(names)
     if arrays.is_frame(X):
-        _check(list(X.columns), names)
+        _check(X.columns, names, known)
         arrays.check_columns(X, "X")
         table = X[names].to_numpy()
     else:
         for x in X:
             if not isinstance(x, Mapping):
                 raise MnemonError(f"a sample is a dict of features, not {type(x).__name__}.")
-            _check(list(x), names)
+            _check(x, names, known)
             for name, value in x.items():
                 if arrays.is_date(value):
                     arrays.refuse_dates(f"the feature {name!r}")
@@ -80,12 +81,14 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
     return x
 
 
-def _check(found: list[Any], names: list[Any]) -> None:
-    missing = [name for name in names if name not in found]
-    strange = [name for name in found if name not in names]
-    if missing:
-        raise MnemonError(f"the feature {missing[0]!r} is missing; each sample has the features of the first one.")
-    if strange:
-        raise MnemonError(f"the feature {strange[0]!r} was not in the first sample; each one has the same features.")
-    if len(set(found)) < len(found):
+def _check(found: Collection[Any], names: list[Any], known: Set[Any]) -> None:
+    """Refuse other features than `names`, of which `known` is the set; in time linear in their number."""
+    mine = set(found)
+    if mine != known:
+        missing = next((name for name in names if name not in mine), None)
+        if missing is not None:
+            raise MnemonError(f"the feature {missing!r} is missing; each sample has the features of the first one.")
+        strange = next(name for name in found if name not in known)
+        raise MnemonError(f"the feature {strange!r} was not in the first sample; each one has the same features.")
+    if len(mine) < len(found):
         raise MnemonError("two columns have the same name; the name is how a feature is told.")

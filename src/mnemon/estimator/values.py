@@ -84,7 +84,7 @@ def labels(y: Any, what: str = "y") -> list[Label]:
     if isinstance(y, str | bytes | dict) or (not hasattr(y, "__len__") and not hasattr(y, "__array__")):
         raise MnemonError(f"{what} must be a list or an array of labels, not {type(y).__name__}.")
     if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
-        return [_label(label, what) for label in y]  # NumPy would make strings of a mixed list
+        return _checked(list(y), what)  # NumPy would make strings of a mixed list
     try:
         a = np.asarray(y)
     except (ValueError, TypeError) as error:  # rows of different lengths
@@ -95,7 +95,17 @@ def labels(y: Any, what: str = "y") -> list[Label]:
         a = column_or_1d(a, warn=True)
     if a.ndim != 1:
         raise MnemonError(f"{what} must have one label a sample: an array of one dimension, not of shape {a.shape}.")
-    return [_label(label, what) for label in a.tolist()]
+    if a.dtype.kind in "biU" or (a.dtype.kind == "u" and (not a.size or a.max() < 2**63)):
+        return list(a.tolist())  # labels of one plain type, which fit
+    return _checked(a.tolist(), what)
+
+
+def _checked(found: list[Any], what: str) -> list[Label]:
+    """Labels as they are kept. Those of one plain type, as most are, are not looked at one by one."""
+    kinds = set(map(type, found))
+    if kinds <= {str, bool} or (kinds == {int} and min(found) >= -(2**63) and max(found) < 2**63):
+        return found
+    return [_label(label, what) for label in found]
 
 
 def _label(label: Any, what: str) -> Label:
@@ -133,7 +143,7 @@ def weights(given: Any, n: int) -> NDArray[np.float64]:
 
 def in_order(found: Sequence[Label]) -> list[Label]:
     """Each label once, sorted as np.unique does; of mixed types, bools come first, then ints, then strings."""
-    keys = {(type(label).__name__, label) for label in found}
+    keys = {(kind.__name__, label) for kind, label in set(zip(map(type, found), found, strict=True))}
     return [label for _, label in sorted(keys)]
 
 

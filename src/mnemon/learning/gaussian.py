@@ -23,6 +23,9 @@ from mnemon.errors import MnemonError
 from mnemon.runtime.precision import full_float32
 
 CHUNK = 4096  # samples added at once: bounds the copies
+SHRINK = ("identity", "diagonal")  # what the covariance is drawn towards
+ROUNDING = 3e-7  # of its mean: a feature that deviates by less is constant, as far as float32 can tell
+LEFT = 1e-5  # of its mean and deviation: what remains of a feature below this, once samples were removed, is rounding
 
 
 class Discriminant(NamedTuple):
@@ -67,6 +70,9 @@ class Gaussian:
         self.means = torch.zeros(classes, features, dtype=dtype, device=device)
         self.scatter = torch.zeros(features, features, dtype=dtype, device=device)
         self.weight = torch.zeros((), dtype=torch.float64, device=device)  # of the samples in the scatter
+        self.rounding = torch.zeros(
+            features, dtype=dtype, device=device
+        )  # what removals left uncertain of each feature
 
     @property
     def features(self) -> int:
@@ -97,6 +103,8 @@ class Gaussian:
         if (gone.counts > n).any():
             raise MnemonError("more samples of a class are to be removed than were learned.")
         left = n - gone.counts
+        centre, total = self.over_all()
+        self.rounding = torch.maximum(self.rounding, (LEFT * (centre.abs() + total.sqrt())).to(self.rounding.dtype))
         gap = gone.means - self.means[c].double()  # [c, D]
         # μ' = μ − n_b/n' · (m_b − μ); W' = W − S_b − n_b·n/n' · (m_b − μ)(m_b − μ)ᵀ
         share = torch.where(left > 0, gone.counts / left.clamp(min=1), 0.0)
@@ -124,6 +132,7 @@ class Gaussian:
         self._merge(Moments(classes[there], counts, means, none))
         self.scatter += other.scatter.to(self.scatter)
         self.weight += other.weight.to(self.weight) - counts.sum()  # what classes it forgot left in its covariance
+        self.rounding = torch.maximum(self.rounding, other.rounding.to(self.rounding))
 
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;
@@ -151,24 +160,57 @@ class Gaussian:
         """Σ_w = W / n [D, D], float64."""
         return self.scatter.double() / self.weight.clamp(min=1)
 
+    def over_all(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each feature over the samples of all classes [D], [D], float64."""
+        within = self.scatter.diagonal().double().clamp(min=0) / self.weight.clamp(min=1)  # less than 0 is rounding
+        share, means = self.counts / self.counts.sum().clamp(min=1), self.means.double()
+        centre = share @ means
+        return centre, within + share @ (means - centre).square()
+
     def nearest_mean(self) -> Discriminant:
         """The classifier with Σ = I: the paper's."""
         return nearest_mean(self.counts, self.means)
 
-    def discriminant(self, lam: float) -> Discriminant:
-        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I; one Cholesky decomposition in float64, of the lower triangle."""
+    def discriminant(self, lam: float, shrink: str = "identity") -> Discriminant:
+        """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I, or with the diagonal of Σ_w in place of the identity, which does not
+        depend on the units of the features; one Cholesky decomposition in float64, of the lower triangle."""
+        if shrink == "diagonal":
+            return self._unit_free(lam)
         sigma = self.covariance()
         trace = sigma.diagonal().mean()
         # Before any class has two different samples Σ_w is 0: then the identity takes its place, which is NCM.
         ridge = torch.where(trace > 0, lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        factor, failed = torch.linalg.cholesky_ex(sigma)
-        if bool(failed):  # λ is below what float32 holds of Σ_w
-            raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
-        weight = torch.cholesky_solve(means.T, factor).T  # [C, D]
-        bias = torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
-        return Discriminant(weight, bias)
+        weight = _solved(sigma, means, lam)
+        return Discriminant(weight, self._bias(weight, means))
+
+    def _unit_free(self, lam: float) -> Discriminant:
+        """Σ = Σ_w + λ·diag(Σ_w), in which the variance of a feature is at least λ times its variance over all samples: one that
+        is constant within classes tells them apart by at most 1/√λ deviations. One that is constant over all tells nothing.
+
+        Solved in units of Σ's own deviations, where no feature is larger than another.
+        """
+        sigma, means = self.covariance(), self.means.double()
+        within = sigma.diagonal().clamp(min=0)
+        centre, total = self.over_all()
+        uncertain = self.rounding.double()
+        varies = total > torch.maximum(ROUNDING * centre.abs(), uncertain).square()
+        known = within > uncertain.square()  # within classes; where nothing is, the variance over all is what there is
+        within = within * known
+        sigma.mul_(known[:, None]).mul_(known)
+        unit = torch.where(varies, torch.maximum((1 + lam) * within, lam * total).sqrt(), 1.0)
+        sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
+        sigma.diagonal().fill_(1.0)
+        away = (means - centre) / unit * varies
+        weight = _solved(sigma, away, lam)  # of the features minus `centre`, in units of `unit`
+        weight = weight / unit
+        # The centre is common to all classes, so it drops out of the softmax; it stays in the bias.
+        return Discriminant(weight, self._bias(weight, means - centre) - weight @ centre)
+
+    def _bias(self, weight: Tensor, means: Tensor) -> Tensor:
+        """−½ μ_cᵀΣ⁻¹μ_c [C]; a class without samples cannot be predicted."""
+        return torch.where(self.counts > 0, -0.5 * (weight * means).sum(1), -torch.inf)
 
     def state(self, classes: int | None = None) -> dict[str, Tensor]:
         """All tensors that change, of the first `classes` classes. W is symmetric: of it the lower triangle, row by row,
@@ -179,6 +221,7 @@ class Gaussian:
             "means": self.means[:classes],
             "scatter": packed,
             "weight": self.weight,
+            "rounding": self.rounding,
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
@@ -190,6 +233,7 @@ class Gaussian:
         self.scatter.masked_scatter_(lower, state["scatter"].to(self.scatter))
         self.scatter.T.masked_scatter_(lower, state["scatter"].to(self.scatter))
         self.weight.copy_(state["weight"])
+        self.rounding.copy_(state["rounding"])
 
     # --- updates
 
@@ -233,6 +277,14 @@ class Gaussian:
             self.means[c] += (gap / total).to(self.means.dtype)
             self.counts[c] = total
             self.weight = self.weight - lost + 1
+
+
+def _solved(sigma: Tensor, means: Tensor, lam: float) -> Tensor:
+    """Σ⁻¹μ_c as rows [C, D]."""
+    factor, failed = torch.linalg.cholesky_ex(sigma)
+    if bool(failed):  # λ is below what float32 holds of Σ_w
+        raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
+    return torch.cholesky_solve(means.T, factor).T
 
 
 def nearest_mean(counts: Tensor, means: Tensor) -> Discriminant:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
@@ -43,6 +43,8 @@ class StreamingLearner(Learner):
         if isinstance(body, PatchFeatures):
             most = MAPS.get(self.device.type, MAPS["cpu"]) // body.responses
             self.eval_batch_size = max(1, min(self.eval_batch_size, most))
+        elif isinstance(body, nn.Flatten):  # features as they come: a pass costs nothing but its call
+            self.eval_batch_size = max(self.eval_batch_size, CHUNK)
         self.views: int = getattr(self.method, "views", 1)
         self.statistics: Gaussian | None = None  # from the first sample on that features are known of
         self.fitted = not isinstance(body, PatchFeatures)  # whether the features are fixed
@@ -67,7 +69,7 @@ class StreamingLearner(Learner):
 
     def _take(self, x: Tensor, y: Tensor) -> Tensor:
         """Learn samples, or let them wait for the dictionary. Returns whether all were finite, as a tensor."""
-        finite = torch.isfinite(x).all()
+        finite = _all_finite(x)
         if not self.fitted:
             x, y = torch.cat([self.waiting_x, x]), torch.cat([self.waiting_y, y])
             self.waiting_x, self.waiting_y = x, y
@@ -79,7 +81,7 @@ class StreamingLearner(Learner):
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
             f = self.learned_features(part)
-            finite &= torch.isfinite(f).all()
+            finite &= _all_finite(f)
             self._statistics().add(f, classes.repeat(self.views))
         return finite
 
@@ -120,7 +122,8 @@ class StreamingLearner(Learner):
 
     def _views(self, x: Tensor) -> list[Tensor]:
         """Features of each view of samples [n, D], in one pass each."""
-        return [self.net(self.normalise(view)).features for view in (x, x.flip(-1))[: self.views]]
+        views = (x,) if self.views == 1 else (x, x.flip(-1))
+        return [self.net(self.normalise(view)).features for view in views]
 
     def output(self, x: Tensor) -> Output:
         """Features of samples as they came: the average over the views; before there are any, the pixels."""
@@ -129,14 +132,15 @@ class StreamingLearner(Learner):
         views = self._views(x)
         return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
-    def discriminant(self, lam: float | None) -> Discriminant:
-        """The classifier of the samples so far, with the weight λ; None: with the identity as covariance."""
+    def discriminant(self, lam: float | None, shrink: str = "identity") -> Discriminant:
+        """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; None: with the
+        identity as covariance."""
         if not self.fitted:
             member = (self.waiting_y == torch.arange(self.net.capacity, device=self.device)[:, None]).double()
             counts = member.sum(1)
             means = member @ self.output(self.waiting_x).features.double() / counts.clamp(min=1)[:, None]
             return nearest_mean(counts, means)
-        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam)
+        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam, shrink)
 
     # --- what sufficient statistics allow
 
@@ -266,17 +270,23 @@ class StreamingLearner(Learner):
         """Whether all types and shapes fit; before anything is allocated."""
         if any(own[name].dtype != tensor.dtype for name, tensor in state.items()):
             return False
-        free = {"waiting.x", "waiting.y", "statistics.counts", "statistics.means", "statistics.scatter"}
+        free = {"waiting.x", "waiting.y", *(f"statistics.{name}" for name in sums if name != "weight")}
         if any(own[name].shape != tensor.shape for name, tensor in state.items() if name not in free):
             return False
         waiting, d, classes = len(state["waiting.y"]), self.net.dim, sums["counts"].numel()
         if sums["scatter"].numel():
-            shapes = {"counts": (classes,), "means": (classes, d), "scatter": (d * (d + 1) // 2,)}
+            shapes = {"counts": (classes,), "means": (classes, d), "scatter": (d * (d + 1) // 2,), "rounding": (d,)}
         else:
-            shapes = {"counts": (0,), "means": (0, 0), "scatter": (0,)}
+            shapes = {"counts": (0,), "means": (0, 0), "scatter": (0,), "rounding": (0,)}
         return (
             state["waiting.y"].shape == (waiting,)
             and state["waiting.x"].shape == (waiting, *self.inputs.shape)
             and classes <= self.net.capacity
             and all(tuple(sums[name].shape) == shape for name, shape in shapes.items())
         )
+
+
+def _all_finite(x: Tensor) -> Tensor:
+    """Whether all values are finite, as a tensor. The least and the largest tell, which are found in a fraction of the time."""
+    low, high = x.aminmax()
+    return torch.isfinite(low) & torch.isfinite(high)
