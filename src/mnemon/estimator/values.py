@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -47,12 +48,17 @@ def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...
     return x[:, None] if x.ndim == 3 else x  # one channel
 
 
-def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
+def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None) -> None:
     """Say it if a feature varies, but by less than float32 can hold beside its size: seconds since 1970, long ids.
 
-    No more than a word: over the whole stream the feature may vary enough.
+    No more than a word: over the whole stream the feature may vary enough. `x` is `a` as float32, in which such a feature
+    spans few steps too: most chunks are done with that look.
     """
     if a.ndim != 2 or len(a) == 1 or a.dtype == np.float32:
+        return
+    top, bottom = x.amax(0), x.amin(0)
+    near = torch.maximum(top.abs(), bottom.abs()) * (2 * STEPS * torch.finfo(torch.float32).eps)
+    if not bool((top - bottom <= near).any()):
         return
     most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
     size, spread = np.maximum(abs(most), abs(least)), most - least
