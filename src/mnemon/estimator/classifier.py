@@ -201,7 +201,7 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
         x = values.tensor(a, last=last, learned=None if model is None else model.inputs.shape)
         if learned:
-            values.warn_of_lost_digits(a, getattr(self, "feature_names_in_", None))
+            values.warn_of_lost_digits(a, x, getattr(self, "feature_names_in_", None))
         if model is None:
             return x
         shape, dtype, *_ = model.inputs

@@ -77,7 +77,7 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
         raise MnemonError("there must be at least one sample with at least one feature.")
     x = values.tensor(a)
     if learned:
-        values.warn_of_lost_digits(a, names)
+        values.warn_of_lost_digits(a, x, names)
     return x
 
 

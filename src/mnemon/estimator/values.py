@@ -54,12 +54,17 @@ def kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
     return f"{what} as {str(dtype).removeprefix('torch.')}"
 
 
-def warn_of_lost_digits(a: NDArray[Any], names: Sequence[Any] | None) -> None:
+def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None) -> None:
     """Say it if a feature varies, but by less than float32 can hold beside its size: seconds since 1970, long ids.
 
-    No more than a word: over the whole stream the feature may vary enough.
+    No more than a word: over the whole stream the feature may vary enough. `x` is `a` as float32, in which such a feature
+    spans few steps too: most chunks are done with that look.
     """
     if a.ndim != 2 or len(a) == 1 or a.dtype == np.float32:
+        return
+    top, bottom = x.amax(0), x.amin(0)
+    near = torch.maximum(top.abs(), bottom.abs()) * (2 * STEPS * torch.finfo(torch.float32).eps)
+    if not bool((top - bottom <= near).any()):
         return
     most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
     size, spread = np.maximum(abs(most), abs(least)), most - least
