@@ -674,6 +674,7 @@ def test_bad_parameters_are_refused_with_a_sentence():
         ({"loss": 3}, "loss must be a name"),
         ({"average": 1.0}, "average must be below 1"),
         ({"average": "often"}, "average must be of type float or 'auto', not 'often'"),
+        ({"average": 0.9, "method": "slda"}, "slda trains no weights that could be averaged"),
         ({"lr": 1e308}, "lr must be at most"),
         ({"gamma": 10**400}, "out of range"),
         ({"method": "fine-tune", "memory_size": [1]}, "of type int"),

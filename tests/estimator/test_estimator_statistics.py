@@ -56,6 +56,8 @@ def test_vectors_have_the_diagonal_images_the_identity_and_what_is_named_is_take
     assert twin.classifier is None
     assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
     assert OnlineClassifier("slda", classifier="gaussian").fit(x, y)._model.choice.classifiers[0].name == "gaussian"
+    ready = OnlineClassifier("slda", backbone="identity").fit(x, y)
+    assert ready._model.choice.classifiers[0].name == "gaussian:shrink=diagonal"
     pixels = OnlineClassifier("slda", backbone=SMALL).partial_fit(*pictures(30, channels=3))
     assert pixels._model.choice.classifiers[0].name == "gaussian"
     with pytest.raises(MnemonError, match="shrink"):

@@ -32,14 +32,16 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
     if "average" not in meaningless(kind):
         given["average"] = of["average"]
+    elif not same(of["average"], "auto"):
+        raise MnemonError(f"{kind.name} trains no weights that could be averaged: average must be 'auto', its default.")
+    if classifier is None and kind.default_classifier == "gaussian" and len(shape) == 1:
+        # The features of a table have units of their own: those with large numbers must not count for more.
+        classifier = "gaussian:shrink=diagonal"
     if same(of["backbone"], "identity") and loss is None and not kind.needs_sample_loss:
         classifier = classifier or kind.default_classifier
         if classifier_named(classifier).needs == ("memory",):
             # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
             loss = "ms"
-    if classifier is None and kind.default_classifier == "gaussian" and len(shape) == 1:
-        # The features of a table have units of their own: those with large numbers must not count for more.
-        classifier = "gaussian:shrink=diagonal"
     try:
         found = choose(kind, loss, None if classifier is None else [classifier], defaults(kind, loss) | given)
     except OverflowError as error:  # a whole number no float can hold
