@@ -219,7 +219,7 @@ def test_the_classifiers_covariance_and_probabilities():
     expected = torch.distributions.MultivariateNormal(torch.zeros(40).double(), torch.eye(40).double())
     density = torch.stack([expected.log_prob(f - mean) for mean in means], 1)
     assert torch.allclose(nearest.softmax(1), density.softmax(1), atol=1e-4)  # scores are log-densities: the posterior
-    assert GAUSSIAN[0].gaussian is False
+    assert GAUSSIAN[0].twice_log_density is False
     right = [float((s.argmax(1) == Y).double().mean()) for s in (scores(learner), nearest)]
     assert right[0] >= right[1]
 
