@@ -258,7 +258,7 @@ def test_a_network_of_ones_own_gives_features():
     [
         (
             lambda: choose("slda", given={"lr": 0.1}),
-            "slda with the loss none has no option 'lr'; it has batch_size, views",
+            "slda trains nothing and has no option 'lr'; it has batch_size, views",
         ),
         (lambda: choose("slda", given={"memory_size": 9}), "has no option 'memory_size'"),
         (lambda: choose("slda", "ce"), "slda trains nothing, so it has no use for a loss"),
