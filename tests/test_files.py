@@ -31,7 +31,7 @@ def test_only_messages_between_our_own_processes_are_parsed_without_care():
 def test_records(tmp_path, capsys):
     (tmp_path / store.NAME).write_text(DEEP + "\n")
     assert run("report", str(tmp_path), code=2, capsys=capsys)[1].endswith(
-        "is not a record; mend or remove that line.\n"
+        "is not a record; repair or remove that line.\n"
     )
 
 

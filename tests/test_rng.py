@@ -19,7 +19,7 @@ def test_words_do_not_depend_on_how_they_are_cut_into_blocks(seed, start, first,
 
 
 def test_words_are_pinned():
-    """These numbers may never change: every published result hangs on them."""
+    """These numbers may never change: every published result depends on them."""
     assert rng.words(0, "pool", 0, 3).tolist() == PINNED
     assert rng.words(0, "pool", 1, 2).tolist() == PINNED[1:]
 

@@ -227,7 +227,7 @@ def test_a_damaged_file_is_named_with_its_sums_and_the_cure(damage: Callable[[Pa
 def test_a_missing_file_is_named() -> None:
     path = put()
     path.unlink()
-    with pytest.raises(MnemonError, match=f"{path} is missing; mend it with `mnemon data import birds PATH`"):
+    with pytest.raises(MnemonError, match=f"{path} is missing; repair it with `mnemon data import birds PATH`"):
         data.load("birds")
     assert [info.state for info in data.listing() if info.name == "birds"] == ["damaged"]
 

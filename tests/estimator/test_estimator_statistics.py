@@ -131,7 +131,7 @@ def test_a_chunk_that_fails_leaves_everything_as_it_was(monkeypatch):
 
 def test_what_it_has_no_use_for_is_refused():
     x, y = blobs(30)
-    with pytest.raises(MnemonError, match="slda with the loss none has no option 'lr'"):
+    with pytest.raises(MnemonError, match="slda trains nothing and has no option 'lr'"):
         OnlineClassifier("slda", lr=0.1).fit(x, y)
     with pytest.raises(MnemonError, match="slda trains nothing, and mlp is nothing before it is trained"):
         OnlineClassifier("slda", backbone="mlp").fit(x, y)

@@ -150,7 +150,7 @@ def test_lda_gives_the_posterior_of_gaussian_classes(name, lam):
     density = np.stack([multivariate_normal(means[c], covariance).pdf(queries) for c in (0, 1, 3)], 1)
     scores = scores_of(learner, name, queries)
     assert (scores[:, [2, 4]] == -np.inf).all()
-    assert not classifier(name).gaussian  # the whole score is a log density
+    assert not classifier(name).twice_log_density  # the whole score is a log density
     np.testing.assert_allclose(
         softmax(scores, axis=1)[:, [0, 1, 3]], density / density.sum(1, keepdims=True), rtol=1e-8
     )

@@ -1,4 +1,4 @@
-"""Choices the paper leaves open: separate forward passes, the spread of a Smooth stream, and how much hangs on each."""
+"""Choices the paper leaves open: separate forward passes, the spread of a Smooth stream, and how much depends on each."""
 
 import json
 from dataclasses import replace
@@ -125,7 +125,7 @@ def test_the_page_names_and_draws_the_spread():
     assert found == [Smooth(0.25), Smooth(0.5), Smooth(0.5)]
 
 
-# --- how much hangs on each
+# --- how much depends on each
 
 
 def test_the_page_has_the_tables_of_the_records():

@@ -219,7 +219,7 @@ def test_the_classifiers_covariance_and_probabilities():
     expected = torch.distributions.MultivariateNormal(torch.zeros(40).double(), torch.eye(40).double())
     density = torch.stack([expected.log_prob(f - mean) for mean in means], 1)
     assert torch.allclose(nearest.softmax(1), density.softmax(1), atol=1e-4)  # scores are log-densities: the posterior
-    assert GAUSSIAN[0].gaussian is False
+    assert GAUSSIAN[0].twice_log_density is False
     right = [float((s.argmax(1) == Y).double().mean()) for s in (scores(learner), nearest)]
     assert right[0] >= right[1]
 
@@ -258,7 +258,7 @@ def test_a_network_of_ones_own_gives_features():
     [
         (
             lambda: choose("slda", given={"lr": 0.1}),
-            "slda with the loss none has no option 'lr'; it has batch_size, views",
+            "slda trains nothing and has no option 'lr'; it has batch_size, views",
         ),
         (lambda: choose("slda", given={"memory_size": 9}), "has no option 'memory_size'"),
         (lambda: choose("slda", "ce"), "slda trains nothing, so it has no use for a loss"),

@@ -50,7 +50,7 @@ def load(name: str, *, fetch: bool = True) -> Dataset:
     content = store.read(name, expected=card.checksum)
     if int(content.y_train.max()) + 1 != len(card.classes):
         raise MnemonError(
-            f"{store.card_file(name)} was altered: its classes do not fit; mend it with {repair_hint(name)}."
+            f"{store.card_file(name)} was altered: its classes do not fit; repair it with {repair_hint(name)}."
         )
     return _dataset(name, content, card)
 

@@ -132,7 +132,7 @@ def read_card(name: str) -> Card | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise MnemonError(f"{path} is damaged or of another version; mend it with {repair_hint(name)}.") from error
+        raise MnemonError(f"{path} is damaged or of another version; repair it with {repair_hint(name)}.") from error
 
 
 def read(name: str, *, expected: str) -> Content:
@@ -142,7 +142,7 @@ def read(name: str, *, expected: str) -> Content:
     found = checksum(content)
     if found != expected:
         raise MnemonError(
-            f"{path} was altered: expected content SHA-256 {expected}, found {found}; mend it with {repair_hint(name)}."
+            f"{path} was altered: expected content SHA-256 {expected}, found {found}; repair it with {repair_hint(name)}."
         )
     return content
 
@@ -154,17 +154,17 @@ def _read_arrays(path: Path, name: str, expected: str) -> Content:
     try:
         arrays = load_file(path)
     except FileNotFoundError as error:
-        raise MnemonError(f"{path} is missing; mend it with {repair_hint(name)}.") from error
+        raise MnemonError(f"{path} is missing; repair it with {repair_hint(name)}.") from error
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise MnemonError(
             f"{path} cannot be read, it is truncated or damaged: expected content SHA-256 {expected}, "
-            f"found {path.stat().st_size} unreadable bytes; mend it with {repair_hint(name)}."
+            f"found {path.stat().st_size} unreadable bytes; repair it with {repair_hint(name)}."
         ) from error
     fits = arrays.keys() == ARRAYS.keys() and all(
         arrays[key].dtype == dtype and arrays[key].ndim == ndim for key, (dtype, ndim) in ARRAYS.items()
     )
     if not fits:
         raise MnemonError(
-            f"{path} was altered: expected content SHA-256 {expected}, found other arrays; mend it with {repair_hint(name)}."
+            f"{path} was altered: expected content SHA-256 {expected}, found other arrays; repair it with {repair_hint(name)}."
         )
     return Content(arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"])

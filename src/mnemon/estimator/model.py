@@ -43,7 +43,8 @@ class Frozen:
             own.average = None
         own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
         self.labels, self.classes = labels, class_array(labels)
-        self.gaussian = classifier.gaussian  # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score
+        # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score
+        self.twice_log_density = classifier.twice_log_density
         with torch.no_grad():
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
         self._learner = own
@@ -81,7 +82,7 @@ class Frozen:
     def logits(self, x: Tensor) -> Tensor:
         """The scores as log-densities: their softmax is the posterior. In the precision they were computed in."""
         scores = self.scores(x)
-        return scores / 2 if self.gaussian else scores
+        return scores / 2 if self.twice_log_density else scores
 
 
 class Model:

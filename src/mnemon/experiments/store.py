@@ -105,7 +105,7 @@ def _lines(text: bytes, path: Path, before: int = 0) -> list[Record]:
     for number, line in enumerate(text.splitlines(), before + 1):
         record = _record(line)
         if record is None:
-            raise MnemonError(f"line {number} of {path} is not a record; mend or remove that line.")
+            raise MnemonError(f"line {number} of {path} is not a record; repair or remove that line.")
         try:
             record.check()
         except MnemonError as error:

@@ -183,7 +183,7 @@ class Search:
                 said.append(line + f" (95 % interval of the difference, seed by seed: ± {fixed(gap.half)})")
                 if noise := len(self.in_noise()):
                     others = f"{noise} of {len(self.finalists) - 1} other finalists"
-                    said.append(f"noise: {others} cannot be told from the chosen one with these seeds")
+                    said.append(f"noise: {others} do not differ significantly from the chosen one on these seeds")
         if edges := self.at_the_edge():
             said.append(f"edge: {', '.join(edges)}; values beyond it were not tried")
         return said
@@ -402,7 +402,7 @@ def _recall(search: Search) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise MnemonError(f"{search.log} is not the log of a search; mend or remove it.") from None
+        raise MnemonError(f"{search.log} is not the log of a search; repair or remove it.") from None
     for candidate in search.candidates if same else ():
         candidate.recalled = known.get(json.dumps(candidate.values, sort_keys=True), set())
 

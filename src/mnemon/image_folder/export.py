@@ -44,7 +44,7 @@ class Face(nn.Module):
             x = x.permute(0, 3, 1, 2)
         out = self.frozen.forward(x)
         scores = self.frozen.classify(out)
-        logits = scores / 2 if self.frozen.gaussian else scores
+        logits = scores / 2 if self.frozen.twice_log_density else scores
         return scores.argmax(1), torch.softmax(logits, 1), out.features
 
 

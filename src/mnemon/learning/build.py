@@ -93,10 +93,8 @@ def choose(
     mine, its = options.fields(kind).keys() - meaningless(kind), options.fields(objective_kind).keys()
     for name in given:
         if name not in mine | its:
-            raise MnemonError(
-                f"{method} with the loss {loss} has no option {name!r}{_owner(name)}; "
-                f"it has {', '.join(sorted(mine | its))}."
-            )
+            who = f"{method} with the loss {loss} has" if kind.trains else f"{method} trains nothing and has"
+            raise MnemonError(f"{who} no option {name!r}{_owner(name)}; it has {', '.join(sorted(mine | its))}.")
     built = kind(**{k: v for k, v in given.items() if k in mine})
     objective = objective_kind(**{k: v for k, v in given.items() if k in its})
     options.check(built)

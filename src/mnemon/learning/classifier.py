@@ -23,7 +23,7 @@ class Classifier(Named):
 
     # What must be there: the method's "memory" or "statistics", class rows of the loss ("head", "proxies", "prototypes").
     needs: ClassVar[tuple[str, ...]]
-    gaussian: ClassVar[bool] = False  # True: half a score is a log-density; False: scores are logits
+    twice_log_density: ClassVar[bool] = False  # True: half a score is a log-density; False: scores are logits
 
     def prepare(self, learner: Learner) -> Scores:
         """Do once per evaluation what can be done once, and return the function that scores."""

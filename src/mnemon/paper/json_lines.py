@@ -24,7 +24,7 @@ def read(path: Path) -> list[Line]:
         return []
     except (OSError, ValueError):
         pass
-    raise MnemonError(f"{path} is not a file of JSON lines; mend or remove it.")
+    raise MnemonError(f"{path} is not a file of JSON lines; repair or remove it.")
 
 
 def add(path: Path, line: Line, same: tuple[str, ...]) -> None:

@@ -70,5 +70,5 @@ def _read(path: Path) -> dict[str, Any]:
         if not log.keys() >= NEEDED:
             raise ValueError
     except (OSError, ValueError, AttributeError):
-        raise MnemonError(f"{path} is not the log of a search; mend or remove it.") from None
+        raise MnemonError(f"{path} is not the log of a search; repair or remove it.") from None
     return log

@@ -28,7 +28,7 @@ def headline(section: Section) -> str:
         alone = "They share one seed only," if max(len(first.records), len(other.records)) > 1 else "One run each is"
         return sentence + f" {alone} a hint, not a finding: more seeds give an interval."
     if compared.sign == 0:
-        return sentence + f" Over {compared.n} paired runs the two cannot be told apart."
+        return sentence + f" Over {compared.n} paired runs the two do not differ significantly."
     better = "ahead" if compared.sign > 0 else "behind"
     margin = compared._replace(mean=abs(compared.mean)).text(1).replace(" ", "\u00a0")
     return sentence + f" Run against run, {_short(first)} is {margin} points {better}."

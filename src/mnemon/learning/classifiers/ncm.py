@@ -27,7 +27,7 @@ class NearestMean(Classifier):
     name: ClassVar[str] = "ncm"
     doc: ClassVar[str] = "nearest class mean of normalised features, means from the memory"
     needs: ClassVar[tuple[str, ...]] = ("memory",)
-    gaussian: ClassVar[bool] = True
+    twice_log_density: ClassVar[bool] = True
 
     def space(self, f: Tensor) -> Tensor:
         """Features f → z, the space of the distances."""

@@ -31,7 +31,7 @@ class ASER(Method):
     citation: ClassVar[str] = (
         "Shim et al. 2021, Online Class-Incremental Continual Learning with Adversarial Shapley Value"
     )
-    cost: ClassVar[str] = "11 to 18"
+    cost: ClassVar[str] = "11 (10 classes) to 76 (100)"
     fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 3
     drawn_for_write: ClassVar[tuple[str, ...]] = ("write", "threshold")

@@ -103,8 +103,9 @@ def _rank(results: Results, row: Row, known: Ranks) -> str:
 
 def _notes(results: Results, here: Sequence[str]) -> list[str]:
     notes = [
-        "Percent, mean ± half-width of the 95 % interval over 15 seeds (n = … where fewer). Bold: the best of a column; ≈ not "
-        "told from the best: the 95 % interval of the difference over common seeds includes zero. † not in the paper.",
+        "Percent, mean ± half-width of the 95 % interval over 15 seeds (n = … where fewer). Bold: the best of a column; ≈ no "
+        "significant difference from the best: the 95 % interval of the difference over common seeds includes zero. † not in "
+        "the paper.",
         "A rank is by accuracy, 1 the best, and its mean over the streams of a kind that more than half of the methods of "
         "that kind were run on; it is given to the methods that were run on all of these, and counted among them alone. The "
         "others say how many they were run on.",

@@ -22,7 +22,7 @@ class Sensitivity(Target):
     def write(self, results: Results) -> list[str]:
         path = results.out / "tables" / "sensitivity.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = f"# What hangs on the paper's open choices\n\n{sensitivity.markdown(results.index)}"
+        text = f"# What depends on the paper's open choices\n\n{sensitivity.markdown(results.index)}"
         files.write(path, text.encode())
         return [f"{self.name}: {path}"]
 
