@@ -14,7 +14,6 @@ from mnemon import cli, report
 from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
-from mnemon.learning.methods import methods
 from mnemon.paper import beyond, documents, pages, plan, ranking, reproduce, row_settings
 from mnemon.paper.beyond import Ablation, TrackRow
 from mnemon.paper.pareto import Trade, front
@@ -399,8 +398,6 @@ def test_the_report_reads_a_folder_with_such_rows(tmp_path):
 
 
 def test_the_real_rows_are_known_and_keep_to_their_tracks():
-    if "slda" not in methods():
-        pytest.skip("the methods of these rows are not in this version")
     assert [(each.name, why) for each in REAL["ROWS"] if (why := each.unknown())] == []
     for line in REAL["ABLATION"]:
         REAL["spec"](line, STREAM, 100).choice()
