@@ -65,7 +65,7 @@ def made(cell, seed=0, value=50.0, lost=20.0, **change):
 
 def named(r):
     """The name of the run behind a record, also of one with an option nobody knows."""
-    choice = SimpleNamespace(objective=SimpleNamespace(name=r["loss"]), options=lambda: r["options"])
+    choice = SimpleNamespace(objective=SimpleNamespace(name=r["loss"]), options=lambda: r["options"], from_outside=dict)
     usual = "MLP" if protocol.parse(r["stream"]).rules.backbone == "mlp" else "ReducedResNet18"
     backbone = None if r["protocol"]["backbone"] == usual else r["protocol"]["backbone"]
     spec = Spec(r["method"], r["stream"], r["seed"], split=r["split"], order=r["order"], backbone=backbone)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pytest
 import torch
-from PIL import Image
 
 from cell_records import fifteen, judged, made, put, row
 from command_line import run
-from mnemon.paper import bias, cells, json_lines, memory_sizes, reproduce, targets, times
+from mnemon.paper import bias, cells, drawing, json_lines, memory_sizes, reproduce, targets, times
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
+from mnemon.paper.targets import fig1, fig2
 from mnemon.paper.targets.target import FigureTarget
+from mnemon.streams.kinds.smooth import class_weights
 
 TINY = times.Setting("split-digits", (1, 8, 8), classes=10, tasks=5, memory=60, steps=5, tested=100)
 
@@ -72,21 +75,123 @@ def everything(folder):
     return folder
 
 
-def test_figures_are_drawn_and_the_same_records_give_the_same_bytes(tmp_path):
-    drawing = [t for t in targets.TARGETS if isinstance(t, FigureTarget) or t.name == "ranking"]
-    for folder in ("a", "b"):
-        found = Results.read(everything(tmp_path / folder))
-        said = [line for target in drawing for line in target.write(found)]
-        assert not [line for line in said if "not drawn" in line]
-    figures = [path.stem for path in sorted((tmp_path / "a/figures").glob("*.png"))]
-    assert figures == ["fig1a", "fig1b", "fig2", "fig3", "fig4", "fig5", "ranking"]
-    for name in figures:
-        picture = Image.open(tmp_path / f"a/figures/{name}.png")
-        assert len(picture.convert("RGB").getcolors(1 << 20)) > 20, name
-        drawn = (tmp_path / f"a/figures/{name}.svg").read_text()
-        assert "<path" in drawn
-        assert "accuracy" in drawn or "logit" in drawn or "probability" in drawn or "training" in drawn
-        assert (tmp_path / f"b/figures/{name}.svg").read_text() == drawn
+DRAWING = [t for t in targets.TARGETS if isinstance(t, FigureTarget) or t.name == "ranking"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return everything(tmp_path_factory.mktemp("figures") / "a")
+
+
+@pytest.fixture(scope="module")
+def drawn(folder, tmp_path_factory):
+    """Every figure as matplotlib has it, by name; they are written to the folder, too."""
+    found = {}
+
+    def write(path, draw, original=drawing.write):
+        def kept():
+            found[path.stem] = draw()
+            return found[path.stem]
+
+        original(path, kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MNEMON_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setattr(drawing, "write", write)
+        read = Results.read(folder)
+        said = [line for target in DRAWING for line in target.write(read)]
+    assert not [line for line in said if "not drawn" in line]
+    return found
+
+
+def curves(ax):
+    """The data of the lines, as lists of y."""
+    return [[round(float(y), 2) for y in line.get_ydata()] for line in ax.get_lines()]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_figure_1_shows_the_mean_logits_and_what_is_left_of_each_task(drawn, folder):
+    (ax,) = drawn["fig1a"].axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("tasks learned", "mean logit")
+    assert ax.get_title() == "ER + softmax, Split CIFAR-10, 2 runs"
+    *tasks, newest = curves(ax)
+    assert tasks == [[4 - j, *[-j] * (4 - j)] for j in range(5)]  # from the task's own end on
+    assert newest == [4 - j for j in range(5)]
+    assert texts(ax) == [f"task {j}" for j in range(1, 6)]
+
+    (ax,) = drawn["fig1b"].axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("task", "accuracy, % (pale: forgotten)")
+    assert ax.get_ylim() == (0, 100)
+    assert [text.get_text() for text in drawn["fig1b"].legends[0].get_texts()] == list(fig1.ROWS)
+    er = Results.read(folder).of(Cell(1, row("ER"), bias.STREAM)).matrices
+    bars = [bar.get_height() for bar in ax.containers[0]]
+    assert bars == pytest.approx(er[:, -1].mean(0))
+    pale = [(bar.get_y(), bar.get_height()) for bar in ax.containers[1]]  # on top, for all tasks but the last
+    assert pale == [
+        (pytest.approx(y), pytest.approx(h)) for y, h in zip(bars, fig1.forgotten(er).mean(0), strict=False)
+    ]
+
+
+def test_figure_2_shows_both_kinds_of_stream(drawn):
+    split, smooth = drawn["fig2"].axes
+    assert [ax.get_title() for ax in (split, smooth)] == ["Split", "Smooth"]
+    assert {ax.get_ylim() for ax in (split, smooth)} == {(0, 1)}
+    assert split.get_ylabel() == "class probability"
+    assert len(curves(split)) == len(curves(smooth)) == 10
+    assert all(max(line) in (0.48, 0.5) for line in curves(split))  # two classes share a task
+    weights = class_weights(10, fig2.LENGTH, 0.5)
+    assert [max(line) for line in curves(smooth)] == pytest.approx(weights[::10].max(0), abs=0.01)
+    assert texts(smooth) == [str(c) for c in range(10)]
+
+
+def test_figure_3_shows_the_mean_accuracy_after_each_task(drawn, folder):
+    (ax,) = [ax for ax in drawn["fig3"].axes if ax.get_visible()]
+    assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == ("Split CIFAR-10", "tasks learned", "accuracy, %")
+    assert ax.get_ylim()[0] == 0
+    assert set(texts(ax)) == {"ER", "ER + NCM", "hybrid"}
+    er = Results.read(folder).of(Cell(1, row("ER"), bias.STREAM)).matrices
+    assert [round(float(v), 2) for v in np.nanmean(er, axis=2).mean(0)] in curves(ax)
+
+
+def test_figure_4_shows_times_and_their_ratio_to_er(drawn):
+    left, right = drawn["fig4"].axes[:2]
+    assert left.get_xlabel() == "training, ms a step\n(in brackets: times ER)"
+    assert right.get_xlabel() == "test, s for 100 images\n(in brackets: times ER + softmax)"
+    assert [label.get_text() for label in left.get_yticklabels()] == ["ER", "hybrid"]
+    assert [bar.get_width() for bar in left.patches] == [5.0, 5.0]
+    assert texts(left) == ["5.00  (1.00 ×)"] * 2
+
+
+def test_figure_5_shows_accuracy_over_the_memory_on_a_log_scale(drawn):
+    (ax,) = drawn["fig5"].axes
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "memory", "validation accuracy, %")
+    assert [label.get_text() for label in ax.get_xticklabels()] == [str(size) for size in memory_sizes.SIZES]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ER", "hybrid"]
+    for container in ax.containers:
+        assert list(container.lines[0].get_xdata()) == list(memory_sizes.SIZES)
+        assert list(container.lines[0].get_ydata()) == pytest.approx([30.0] * len(memory_sizes.SIZES))
+
+
+def test_the_ranking_shows_accuracy_over_the_time_of_a_step_on_a_log_scale(drawn):
+    ax = next(ax for ax in drawn["ranking"].axes if ax.get_visible())
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == (
+        "log",
+        "time of a training step, × ER's",
+        "accuracy, %",
+    )
+    assert any("hybrid" in text for text in texts(ax))
+
+
+def test_the_same_records_give_the_same_bytes(drawn, folder, tmp_path):
+    again = Results.read(everything(tmp_path / "b"))
+    for target in DRAWING:
+        target.write(again)
+    assert sorted(drawn) == ["fig1a", "fig1b", "fig2", "fig3", "fig4", "fig5", "ranking"]
+    for name in (f"figures/{figure}.{ending}" for figure in drawn for ending in ("svg", "png")):
+        assert (folder / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_a_figure_without_runs_says_what_is_missing(tmp_path, capsys):

@@ -212,6 +212,7 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         "smooth-mini_imagenet": HYBRID,
     }
     assert {w.name for w in cells.online_rows() if ranking.found(known, w, mini[0]).values} == {
+        "fine-tune",
         "ER",
         "ER + NCM",
         HYBRID,

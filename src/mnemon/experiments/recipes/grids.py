@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mnemon.learning import plugins
 from mnemon.learning.losses import DIVISORS
-from mnemon.learning.methods import methods
 
 Grid = dict[str, tuple[Any, ...]]
 
@@ -45,6 +45,6 @@ METHODS: dict[str, Grid] = {
 
 def grid(method: str, loss: str) -> Grid:
     """The options to be tried and their values; empty where there is nothing to search by itself."""
-    known = methods().get(method)
+    known = plugins.known("method").get(method)
     usual: Grid = {"lr": BASELINES} if known is None or known.trains else {}
     return LOSSES.get(loss) or METHODS.get(method) or usual

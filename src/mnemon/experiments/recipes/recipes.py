@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from mnemon import files
 from mnemon.errors import MnemonError
-from mnemon.learning.methods import methods
+from mnemon.learning import plugins
 
 PATH = Path(__file__).with_name("recipes.json")
 
@@ -49,7 +49,7 @@ def source(method: str, loss: str, kind: str, dataset: str) -> str:
 
 def _found(method: str, loss: str, kind: str, dataset: str) -> Recipe:
     whose: list[tuple[str, str, set[str] | None]] = [(method, loss, None)]  # whose cell, and what of it (None: all)
-    known = methods().get(method)
+    known = plugins.known("method").get(method)
     if loss == "ce" and not (known and known.epochs):
         whose.append(("er", "ce", None))
     if loss in OF_HYBRID:
