@@ -62,9 +62,11 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
         files.write(folder / f"{number:010d}.safetensors", blob)
         files.write(folder / f"{number:010d}.json", text)
     except OSError as error:
+        kept = "the one before it is untouched, and the same command goes on from there."
+        if newest(folder) == 0:
+            kept = "it would have been the first, so nothing is kept, and the same command begins anew."
         raise MnemonError(
-            f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); "
-            "the one before it is untouched, and the same command goes on from there."
+            f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); {kept}"
         ) from error
     there = _numbers(folder)
     older = [n for n in there if n < number]

@@ -2,10 +2,22 @@
 
 from mnemon.experiments.metrics import (
     anytime_accuracy,
+    area_under_curve,
     average_accuracy,
     average_forgetting,
+    backward_transfer,
     confidence_interval,
     learning_accuracy,
+    min_accuracy,
 )
 
-__all__ = ["anytime_accuracy", "average_accuracy", "average_forgetting", "confidence_interval", "learning_accuracy"]
+__all__ = [
+    "anytime_accuracy",
+    "area_under_curve",
+    "average_accuracy",
+    "average_forgetting",
+    "backward_transfer",
+    "confidence_interval",
+    "learning_accuracy",
+    "min_accuracy",
+]

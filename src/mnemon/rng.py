@@ -8,6 +8,8 @@ algorithms of its Generator; shuffles and integers are therefore made here.)
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,6 +35,9 @@ PURPOSES = {
     "patches": 15,  # which patches of the first images whiten and make the dictionary
     "augment": 16,  # how a sample is shifted and mirrored in training
     "iteration": 17,  # seeds for the further iterations over a batch
+    "age": 18,  # which memory rows of its class a sample replaces
+    "sketch": 19,  # signs and places of the features in the detector of drift
+    "blur": 20,  # which samples of a Blurry stream come outside their task, and where
 }
 
 
@@ -45,8 +50,18 @@ def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]
     """Words start … start+count−1 of the table (seed, purpose)."""
     check_seed(seed)
     block, skip = divmod(start, 4)  # Philox makes four words per counter value
-    philox = np.random.Philox(key=[seed, PURPOSES[purpose]], counter=[block, 0, 0, 0])
+    philox = np.random.Philox(key=[seed, _table(purpose)], counter=[block, 0, 0, 0])
     return np.asarray(philox.random_raw(skip + count))[skip:]
+
+
+def _table(purpose: str) -> int:
+    """The number of a purpose. One with a colon, "METHOD:PURPOSE", belongs to code outside the package: its number is a digest
+    of its name, beyond all of ours."""
+    if purpose in PURPOSES:
+        return PURPOSES[purpose]
+    if ":" not in purpose:
+        raise MnemonError(f"unknown purpose {purpose!r} of random numbers; one of your own is METHOD:PURPOSE.")
+    return 2**63 | int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8]) >> 1
 
 
 def uniform(seed: int, purpose: str, start: int, count: int) -> NDArray[np.float64]:

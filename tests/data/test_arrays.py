@@ -103,8 +103,20 @@ DAYS = np.array(["2024-01-01", "2024-01-02"] * 4, "M8[D]")
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ([[1.0, 2.0], [3.0]] * 4, "X is not one array of numbers: images of mixed sizes?"),
-        ([np.zeros((2, 2)), np.zeros((3, 3))] * 4, "X is not one array of numbers: images of mixed sizes?"),
+        ([[1.0, 2.0], [3.0]] * 4, "X is not one array of numbers"),
+        (
+            [np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((3, 3))] * 4,
+            "X holds images of different sizes: sample 0 is 2 × 2, sample 2 is 3 × 3 (rows × columns × channels); all must "
+            "have one size, so resize or crop them first.",
+        ),
+        (
+            np.ma.masked_greater(np.eye(8), 0.5),
+            "X is a masked array with masked values; fill them first, such as X.filled",
+        ),
+        (
+            [np.ma.masked_greater(row, 0.5) for row in np.eye(8)],
+            "X is a masked array with masked values, the first one in",
+        ),
         (np.array([["a", "b"]] * 8), "X holds text (<U1) and no plain numbers; turn it into numbers first."),
         (DAYS[:, None], "X holds dates or times; turn them into numbers first, such as days since the first one."),
         ((DAYS - DAYS[0])[:, None], "X holds dates or times; turn them into numbers first"),

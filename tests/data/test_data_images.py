@@ -14,7 +14,7 @@ from PIL import Image
 from mnemon import data
 from mnemon.data import images
 from mnemon.errors import MnemonError
-from mnemon.image_folder.images import read
+from mnemon.own_data.images import read
 
 
 @pytest.fixture(autouse=True)

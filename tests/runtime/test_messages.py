@@ -13,7 +13,7 @@ from folder_images import make
 from mnemon.experiments.active import ActiveRun, JobLock
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
-from mnemon.image_folder.fit import fit
+from mnemon.own_data.fit import fit
 from mnemon.runtime import messages
 from mnemon.runtime.signals import Stopped
 from processes import wait_for
@@ -83,7 +83,7 @@ def test_messages_of_a_worker_process_are_logged_here(damaged, caplog, monkeypat
 def test_without_a_set_up_python_prints_warnings_alone(tmp_path):
     photos = make(tmp_path / "photos", each=5)
     (photos / "red" / "0000.png").write_bytes(b"no image")
-    script = "import sys; from pathlib import Path; from mnemon.image_folder.fit import fit\n"
+    script = "import sys; from pathlib import Path; from mnemon.own_data.fit import fit\n"
     script += "fit(Path(sys.argv[1]), Path(sys.argv[2]), size=12)"
     words = [sys.executable, "-c", script, photos, tmp_path / "model"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

@@ -78,7 +78,7 @@ def reversed_kind(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("reversed_kind")
 def test_a_kind_is_one_file(tmp_path, capsys):
-    assert list(kinds()) == ["split", "reversed", "smooth"]
+    assert list(kinds()) == ["split", "blurry", "reversed", "smooth"]
     record = mnemon.run("er", "reversed-digits", lr=0.1, out=tmp_path)
     assert (record["stream"], record["protocol"]["kind"]) == ("reversed-digits", "reversed")
     assert record["protocol"]["samples"] == 300
@@ -143,7 +143,7 @@ def test_what_is_no_stream_is_one_sentence(name):
 def test_every_stream_is_listed_with_what_it_is():
     found = {str(name): name.describe() for name in protocol.listing()}
     assert {"smooth-mnist", "split-cifar100-20", "smooth-mini_imagenet"} <= found.keys()
-    assert len(found) == 2 * len(data.definitions()) + 2  # two numbers of tasks for the datasets of 100 classes
+    assert len(found) == 3 * len(data.definitions()) + 2  # two numbers of tasks for the datasets of 100 classes
     assert found["split-mnist"] == "5 tasks of disjoint classes, in turn"
 
 

@@ -9,7 +9,7 @@ from mnemon.data.datasets import definitions, rules, title
 from mnemon.data.definition import Definition, Rules
 from mnemon.data.layout import channels_first, channels_last
 from mnemon.data.library import check, folder, get, image, import_, listing, load, names
-from mnemon.data.store import cache_dir
+from mnemon.runtime.cache_folder import cache_dir
 
 __all__ = [
     "Dataset",

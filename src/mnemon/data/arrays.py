@@ -51,10 +51,37 @@ def is_frame(values: Any) -> bool:
 
 def array(values: Any, what: str) -> NDArray[Any]:
     """Anything that `on_host` returns as one array."""
+    check_mask(values, what)
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise MnemonError(f"{what} is not one array of numbers: images of mixed sizes? ({error})") from None
+        _refuse_mixed_sizes(values, what)
+        raise MnemonError(f"{what} is not one array of numbers ({error}).") from None
+
+
+def check_mask(values: Any, what: str) -> None:
+    """Refuse masked values, which `np.asarray` would take for the numbers behind the mask."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    for i, part in enumerate(parts):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            where = "" if part is values else f", the first one in sample {i}"
+            raise MnemonError(
+                f"{what} is a masked array with masked values{where}; fill them first, such as {what}.filled(0), or leave "
+                "their samples out."
+            )
+
+
+def _refuse_mixed_sizes(values: Any, what: str) -> None:
+    """Say which two samples of a list differ in size, where they are arrays or images."""
+    shapes = [np.shape(value) for value in values if hasattr(value, "__array_interface__") or hasattr(value, "shape")]
+    other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if other is None or len(shapes) < len(values) or min(len(shapes[0]), len(shapes[other])) < 2:
+        return
+    first, then = (" × ".join(map(str, shape)) for shape in (shapes[0], shapes[other]))
+    raise MnemonError(
+        f"{what} holds images of different sizes: sample 0 is {first}, sample {other} is {then} (rows × columns × channels); "
+        "all must have one size, so resize or crop them first."
+    )
 
 
 def check_numbers(a: NDArray[Any], what: str) -> None:

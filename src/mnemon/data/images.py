@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,22 +32,38 @@ def is_image(path: Path) -> bool:
 
 def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
     """One image as [3, height, width]; with `size`, its short side resized to `size` and the centre square cut out."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        return decode_image(path, str(path), size)
+
+
+def decode_image(
+    source: Path | BinaryIO,
+    name: str,
+    size: int | None = None,
+    *,
+    formats: tuple[str, ...] = FORMATS,
+    most: int | None = None,
+) -> NDArray[np.uint8]:
+    """`read_image` of a file or a stream of bytes that errors call `name`; `most` pixels are decoded, as its header says."""
     from PIL import Image, ImageOps
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as file:
-                if file.mode.startswith(("I", "F")):
-                    raise MnemonError(f"{path} has pixels of more than 8 bits; convert it to 8 bits a channel first.")
-                image = _square(_rgb(ImageOps.exif_transpose(file)), size)
-                pixels: NDArray[np.uint8] = np.asarray(image)  # [height, width, 3]
+        with Image.open(source, formats=formats) as file:
+            if most is not None and file.width * file.height > most:
+                raise MnemonError(f"{name} has {file.width * file.height:,} pixels, and {most:,} are the limit.")
+            if file.mode.startswith(("I", "F")):
+                raise MnemonError(f"{name} has pixels of more than 8 bits; convert it to 8 bits a channel first.")
+            image = _square(_rgb(ImageOps.exif_transpose(file)), size)
+            pixels: NDArray[np.uint8] = np.asarray(image)  # [height, width, 3]
     except MnemonError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise MnemonError(f"{path} has more pixels than is safe to decode ({Image.MAX_IMAGE_PIXELS}).") from error
+        raise MnemonError(f"{name} has more pixels than is safe to decode ({Image.MAX_IMAGE_PIXELS}).") from error
     except Exception as error:  # decoders raise whatever broken bytes lead them to
-        raise MnemonError(f"{path} is not a readable image ({error}).") from error
+        raise MnemonError(f"{name} is not a readable image ({error}).") from error
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 

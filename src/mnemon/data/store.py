@@ -8,9 +8,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from mnemon import files
 from mnemon.data.canonical import Content, checksum
 from mnemon.data.datasets import repair_hint
 from mnemon.errors import MnemonError
+from mnemon.runtime.cache_folder import cache_dir
 
 LAYOUT = 1  # raised when the stored files change meaning
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -40,23 +39,6 @@ class Card:
     shape: tuple[int, ...]  # channels, height, width
     checksum: str
     source: str
-
-
-def cache_dir() -> Path:
-    """Where datasets are kept: $MNEMON_DATA, else `mnemon` in the platform's cache folder."""
-    chosen = os.environ.get("MNEMON_DATA")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    platform = str(sys.platform)
-    if platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or "")
-        if not base.is_absolute():  # unset, or relative, which the XDG rules say to ignore
-            base = Path.home() / ".cache"
-    return base / "mnemon"
 
 
 def data_file(name: str) -> Path:

@@ -21,7 +21,7 @@ class Bar(NamedTuple):
 
 class AddBar(Protocol):
     def __call__(self, text: str, total: int | None = None, *, unit: str = "", visible: bool = True) -> Bar:
-        """Show another bar. `unit` matters for "bytes", and for "steps", which are also counted per second."""
+        """Show another bar. What has a unit is counted per second too; `unit` "bytes" is shown as such."""
 
 
 class Progress:
@@ -73,7 +73,7 @@ def _display(keep: bool) -> rich_progress.Progress:
         def render(self, task: progress.Task) -> Text:
             if task.fields["unit"] == "bytes":
                 return size.render(task)
-            speed = task.speed if task.fields["unit"] == "steps" else None
+            speed = task.speed if task.fields["unit"] else None
             return count.render(task).append("" if speed is None else f" {speed:,.{int(speed < 10)}f}/s")
 
     return progress.Progress(

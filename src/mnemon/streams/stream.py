@@ -19,11 +19,15 @@ class Stream:
     indices: NDArray[np.int64]  # [n]
     boundaries: tuple[int, ...]  # the end of each task, as a position in `indices`
     tasks: tuple[tuple[Any, ...], ...]  # the labels of each task
+    evaluations: tuple[
+        int, ...
+    ] = ()  # positions at which the classes seen so far are tested; (): at the end of each task
 
     def batches(self, size: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """Cut each task into batches of `size`: index matrix [S, size], and after how many batches each task ends.
 
-        Batches never cross a boundary and an incomplete last one is left out, as in the code the paper builds on.
+        Batches never cross a boundary and an incomplete last one is left out, as in the code the paper builds on. Where the
+        stream has `evaluations`, the second value is after how many batches each is due, and one at the end.
         """
         rows: list[NDArray[np.int64]] = []
         ends: list[int] = []
@@ -38,6 +42,9 @@ class Stream:
             total += count
             ends.append(total)
             start = stop
+        if self.evaluations:
+            due = {position // size for position in self.evaluations} | {total}
+            ends = sorted(count for count in due if 0 < count <= total)
         return np.concatenate(rows), tuple(ends)
 
 
