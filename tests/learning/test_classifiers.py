@@ -13,12 +13,11 @@ from torch import nn
 
 from mnemon import MnemonError, OnlineClassifier
 from mnemon.errors import Diverged
-from mnemon.learning import build
+from mnemon.learning import plugins
 from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers import CLASSIFIERS, classifier
 from mnemon.learning.learner import Inputs, Learner
-from mnemon.learning.methods import methods
 from mnemon.learning.methods.er import ER
 from mnemon.learning.objectives import CrossEntropy, ProxyNCA
 
@@ -245,8 +244,7 @@ def test_a_classifier_may_need_several_things_and_each_is_looked_for(monkeypatch
         default_classifier: ClassVar[str] = "both"
 
     monkeypatch.setitem(CLASSIFIERS, "both", Both)
-    known = methods() | {"counting": Counting}
-    monkeypatch.setattr(build, "methods", lambda: known)
+    monkeypatch.setitem(plugins._added["method"], "counting", Counting)
     assert choose(Counting).classifiers == [Both()]
     assert choose(Counting, "ms").classifiers[0].name == "ncm"  # its own needs a head, which this loss does not train
     for method, loss, sentence in (

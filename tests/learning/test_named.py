@@ -107,7 +107,7 @@ def test_each_backbone_has_one_name(text, name):
             "the classifier regression: origin may hold letters, digits and . _ - signs, not 'a/b'.",
         ),
         ("regression:lam=1:lam=2", "lam is given twice in 'regression:lam=1:lam=2'."),
-        (3, "a classifier is chosen by its name, not by 3."),
+        (3, "classifier must be a name or a Classifier class, not 3."),
         *(
             (text, f"options of a classifier are written as regression:option=value:option=value, not {text!r}.")
             for text in (

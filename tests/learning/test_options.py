@@ -31,7 +31,7 @@ LATER = {
     "iterations": 1,
     "augment": "none",
 }  # options of every method that came after 0.1
-HAS = ", ".join(sorted(["batch_size", "forward", "lr", "memory_size", "replay_size", *LATER]))
+HAS = ", ".join(sorted(["batch_size", "forward", "lr", "memory_size", "replay_classes", "replay_size", *LATER]))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,14 @@ def test_an_option_that_came_later_is_in_no_name_at_its_default():
     assert name() == name(decay=0) == name(warm_up="none")
     assert len({name(), name(decay=0.5), name(decay="auto")}) == 3
     record = {"method": "averaging", "stream": "split-digits", "loss": "ce", "options": {"lr": 0.1}}
-    assert groups.spec(record).options == {"forward": "joint", **LATER, "decay": 0.0, "warm_up": "none", "lr": 0.1}
+    assert groups.spec(record).options == {
+        "forward": "joint",
+        **LATER,
+        "replay_classes": "all",
+        "decay": 0.0,
+        "warm_up": "none",
+        "lr": 0.1,
+    }
 
 
 def test_the_options_that_came_later():
@@ -168,7 +175,10 @@ def test_the_options_that_came_later():
     found = {name: list(options.omitted_at_default(method)) for name, method in methods().items()}
     del found["averaging"]
     mir = {"mir", "gmed-mir"}
-    own = {name: ["statistics"] if name in mir else ["reference_size"] if name == "a-gem" else [] for name in found}
+    own = {name: ["reference_size"] if name == "a-gem" else [] for name in found}
+    own |= {name: ["replay_classes"] for name in ("er", "gmed-er")} | {
+        name: ["replay_classes", "statistics"] for name in mir
+    }
     assert found == {name: ["forward", *LATER, *own[name]] for name in found}
     losses = {name: list(options.omitted_at_default(loss)) for name, loss in OBJECTIVES.items()}
     assert {name: later for name, later in losses.items() if later} == {"pnca": ["scale"], "hybrid": ["scale"]}

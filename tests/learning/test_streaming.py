@@ -18,7 +18,7 @@ from torch import nn
 from mnemon.errors import Diverged, MnemonError
 from mnemon.experiments.executor import Executor, executor_for
 from mnemon.experiments.recipes import grids
-from mnemon.learning import cost, patches
+from mnemon.learning import cost, patches, plugins
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import make_learner
@@ -331,7 +331,7 @@ def test_a_method_without_gradients_of_ones_own_has_nothing_to_search_by_itself(
         keeps_statistics = True
         default_objective, default_classifier = "none", "gaussian"
 
-    monkeypatch.setitem(grids.methods(), "counting", Counting)
+    monkeypatch.setitem(plugins._added["method"], "counting", Counting)
     with pytest.raises(MnemonError, match="counting has no option that is searched by itself; name some, as in --grid"):
         tuning.search("counting", "split-digits", tmp_path)
 

@@ -94,7 +94,9 @@ class ActiveRun:
         if scenario.data["checksum"] != job.checksum:  # the run is named by what was there before
             raise MnemonError(f"another {scenario.data['name']} was stored while its runs were under way; start again.")
         bf16 = engine.precision == "bf16"
-        self.run = Run(job.choice, scenario, seed=job.spec.seed, device=engine.device, bf16=bf16)
+        self.run = Run(
+            job.choice, scenario, seed=job.spec.seed, device=engine.device, bf16=bf16, measures=job.spec.measures
+        )
         if saved := checkpoint.load(claim.folder):
             self.run.restore(saved.tensors, saved.values)
         self.executor = executor_for(self.run)

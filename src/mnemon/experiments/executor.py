@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemon.experiments.measures import learn_tested
 from mnemon.experiments.run import PendingEvaluation, Run
 from mnemon.learning.backbones import MLP
 from mnemon.learning.captured import members
@@ -17,8 +18,9 @@ from mnemon.runtime.threads import torch_threads
 
 
 def executor_for(run: Run) -> Executor:
-    """A method that trains nothing has no steps to capture: its blocks are products, made one by one on any device."""
-    captured = run.learner.device.type == "cuda" and run.choice.method.trains
+    """A method that trains nothing has no steps to capture: its blocks are products, made one by one on any device. Nor are
+    steps captured between which predictions are asked for."""
+    captured = run.learner.device.type == "cuda" and run.choice.capturable and "prequential" not in run.measures
     return AsyncExecutor(run) if captured else Executor(run)
 
 
@@ -53,7 +55,10 @@ class Executor:
         """
         run, start = self.run, time.perf_counter()
         block = run.next_batches()
-        learned = run.learner.learn(run.scenario.x, run.y, block, proceed)
+        if "prequential" in run.measures:
+            learned = learn_tested(run, proceed)
+        else:
+            learned = run.learner.learn(run.scenario.x, run.y, block, proceed)
         run.count_steps(learned, start)
         if learned < len(block):
             return False

@@ -13,6 +13,7 @@ import torch
 from mnemon.experiments import protocol
 from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.spec import Spec
+from mnemon.learning import plugins
 from mnemon.learning.build import Choice
 from mnemon.learning.options import same_in_a_stack
 from mnemon.runtime.device import Engine
@@ -37,8 +38,8 @@ class Job:
 
     @property
     def captured(self) -> bool:
-        """Whether its steps are launched ahead on a GPU, and stacked with others; a method that trains nothing has none."""
-        return self.choice.method.trains
+        """Whether its steps are launched ahead on a GPU, and stacked with others."""
+        return self.choice.capturable and "prequential" not in self.spec.measures
 
     @property
     def title(self) -> str:
@@ -67,7 +68,8 @@ def _kind(spec: Spec, choice: Choice) -> str:
     """Runs of one kind differ only in the seed and in hyper-parameters that do not change shapes."""
     shapes = same_in_a_stack(choice.fields(), choice.options())
     names = [classifier.name for classifier in choice.classifiers]
-    return repr((spec.method, spec.stream, choice.objective.name, names, spec.split, spec.order, spec.backbone, shapes))
+    asked = (spec.split, spec.order, spec.backbone, spec.measures)
+    return repr((spec.method, spec.stream, choice.objective.name, names, *asked, shapes))
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,21 @@ class Assignment:
         """One line, for another process."""
         jobs = [[job.number, asdict(job.spec)] for job in self.jobs]
         engine = [str(self.engine.device), self.engine.precision, self.engine.deterministic]
-        return json.dumps(vars(self) | {"jobs": jobs, "out": str(self.out), "engine": engine})
+        outside = dict.fromkeys(kind for job in self.jobs for kind in job.choice.from_outside().values())
+        changed = {"jobs": jobs, "out": str(self.out), "engine": engine, "files": plugins.files(list(outside))}
+        return json.dumps(vars(self) | changed)
 
     @classmethod
     def from_json(cls, line: str) -> Assignment:
-        """The jobs are resolved again, for the device of this process."""
+        """The jobs are resolved again, for the device of this process; code from outside is imported here as there."""
         values = json.loads(line)
+        plugins.use_installed()
+        plugins.use_files(values.pop("files"))
         device, precision, deterministic = values["engine"]
         engine = Engine(torch.device(device), precision, deterministic)
         specs = [
-            (number, Spec(**spec | {"classifiers": tuple(spec["classifiers"])})) for number, spec in values["jobs"]
+            (number, Spec(**spec | {name: tuple(spec[name]) for name in ("classifiers", "measures")}))
+            for number, spec in values["jobs"]
         ]
         jobs = tuple(resolve(spec, engine, number=number) for number, spec in specs)
         return cls(**values | {"jobs": jobs, "out": Path(values["out"]), "engine": engine})

@@ -23,7 +23,7 @@ def average_forgetting(a: ArrayLike) -> float:
     task no part in the mean.
     """
     matrix = _matrix(a)
-    return float(np.mean(forgotten(matrix))) if len(matrix) > 1 else math.nan
+    return float(np.mean(forgotten(matrix))) if len(matrix) > 1 and matrix.shape[1] > 1 else math.nan
 
 
 def forgotten(a: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,6 +43,29 @@ def learning_accuracy(a: ArrayLike) -> float:
     return float(np.mean(np.diagonal(matrix))) if matrix.shape[0] == matrix.shape[1] else math.nan
 
 
+def backward_transfer(a: ArrayLike) -> float:
+    """BWT = 1/(T−1) Σ_{j<T} ( a[T, j] − a[j, j] ): how learning the later tasks changed the earlier ones (Lopez-Paz and Ranzato
+    2017); nan unless every one of at least two tasks was evaluated."""
+    matrix = _matrix(a)
+    return float(np.mean((matrix[-1] - np.diagonal(matrix))[:-1])) if _square(matrix) else math.nan
+
+
+def min_accuracy(a: ArrayLike) -> float:
+    """min-ACC = 1/(T−1) Σ_{j<T} min_{k>j} a[k, j]: the worst that each task came to after it was learned (De Lange et al.
+    2023), here at the ends of tasks; nan unless every one of at least two tasks was evaluated."""
+    matrix = _matrix(a)
+    if not _square(matrix):
+        return math.nan
+    return float(np.mean([np.min(matrix[j + 1 :, j]) for j in range(len(matrix) - 1)]))
+
+
+def area_under_curve(a: ArrayLike, samples: Sequence[int]) -> float:
+    """A_AUC = Σ_i a[i]·(n_i − n_{i−1}) / n: the area under the curve of accuracy over samples, of evaluations after n_i samples
+    (Koh et al. 2022: the mean, where they are equally far apart)."""
+    steps = np.diff([0, *samples])
+    return float(np.mean(_matrix(a), axis=1) @ steps / steps.sum())
+
+
 def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     """(mean, half-width) of the 95 % interval of the mean: t_{0.975, n−1} · s / √n, s with n − 1."""
     from scipy.special import stdtrit  # the t-quantile; not loaded before it is needed
@@ -53,6 +76,10 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     if not np.isfinite(x).all():
         raise MnemonError("a confidence interval needs finite values.")
     return float(x.mean()), float(stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / math.sqrt(len(x)))
+
+
+def _square(matrix: NDArray[np.float64]) -> bool:
+    return bool(matrix.shape[0] == matrix.shape[1] > 1)
 
 
 def _matrix(a: ArrayLike) -> NDArray[np.float64]:

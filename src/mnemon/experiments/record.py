@@ -7,15 +7,24 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mnemon.errors import MnemonError
-from mnemon.learning.methods import methods
+from mnemon.learning import plugins
 
 # What a field holds where it is there. Older records lack some, and newer versions may add others, which are kept.
 TEXT = ("run", "method", "stream", "loss", "classifier", "split", "order", "device", "precision")
 WHOLE = ("seed", "threads", "at_once", "memory_size", "state_bytes")
 WHOLE_OR_NULL = ("multiplications",)
 NUMBER = ("average_accuracy",)
-NUMBER_OR_NULL = ("average_forgetting", "anytime_accuracy", "learning_accuracy")
-MAPPING = ("options", "protocol", "seconds", "data", "versions")
+NUMBER_OR_NULL = (
+    "average_forgetting",
+    "anytime_accuracy",
+    "learning_accuracy",
+    "area_under_curve",
+    "backward_transfer",
+    "min_accuracy",
+    "prequential_accuracy",
+    "probe_accuracy",
+)
+MAPPING = ("options", "protocol", "seconds", "data", "versions", "plugins")
 REQUIRED = ("run", "classifier")
 KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (TEXT, "text", lambda value: isinstance(value, str)),
@@ -25,6 +34,7 @@ KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (NUMBER_OR_NULL, "a number or null", lambda value: value is None or _is_number(value)),
     (MAPPING, "an object", lambda value: isinstance(value, dict)),
     (("seconds",), "an object of numbers", lambda value: all(map(_is_number, value.values()))),
+    (("plugins",), "an object of objects of text", lambda value: all(map(_is_texts, value.values()))),
     (("accuracy_matrix",), "rows of numbers, all of one length", lambda value: _is_matrix(value)),
 )
 
@@ -42,7 +52,7 @@ class Variant(NamedTuple):
     @property
     def own_loss(self) -> bool:
         """Whether the loss is the method's own; False for a method that this version does not have."""
-        known = methods().get(self.method)
+        known = plugins.known("method").get(self.method)
         return known is not None and known.default_objective == self.loss
 
 
@@ -103,6 +113,7 @@ class Record(dict[str, Any]):
         found |= {"order": self.get("order", "natural"), "data": self["data"].get("checksum", "")[:8]}
         if self["data"].get("name") == "arrays":  # the name of a stream object says no more than its kind
             found |= {"tasks": len(self["protocol"].get("tasks", ())), "samples": self["protocol"].get("samples")}
+        found |= {f"{what} code": about.get("digest", "")[:8] for what, about in self.get("plugins", {}).items()}
         return found | self.precision
 
     @property
@@ -122,6 +133,10 @@ def mean_seconds(runs: Iterable[Mapping[str, Any]]) -> float | None:
     """Of training and testing, over the runs that state it; None where no run does."""
     found = [sum(run["seconds"].values()) for run in runs if run.get("seconds")]
     return sum(found) / len(found) if found else None
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def _is_number(value: Any) -> bool:

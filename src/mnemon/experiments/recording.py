@@ -8,19 +8,20 @@ import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import mnemon
 from mnemon import files
-from mnemon.experiments import metrics
+from mnemon.experiments import measures, metrics
 from mnemon.experiments.job import Job
 from mnemon.experiments.record import Record
 from mnemon.experiments.run import Run
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
-from mnemon.learning import cost
+from mnemon.learning import cost, plugins
 from mnemon.learning.backbones import title
 from mnemon.runtime.device import Engine
 
@@ -75,6 +76,9 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
             choice.method, choice.objective, scenario.inputs, scenario.backbone, run.learner.net.capacity
         ),
     }
+    evaluations = scenario.stream.evaluations
+    outside = {what: plugins.described(kind) for what, kind in choice.from_outside().items()}
+    probed = measures.probe_accuracy(run) if "probe" in run.measures else None
     made = []
     for classifier in choice.classifiers:
         matrix = [row[classifier.name]["accuracy"] for row in run.rows]
@@ -88,8 +92,12 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
                     "classifier": classifier.name,
                     "average_accuracy": metrics.average_accuracy(matrix),
                     "average_forgetting": _null(metrics.average_forgetting(matrix)),
-                    "anytime_accuracy": _null(metrics.anytime_accuracy(matrix)),
+                    "anytime_accuracy": None if evaluations else _null(metrics.anytime_accuracy(matrix)),
                     "learning_accuracy": _null(metrics.learning_accuracy(matrix)),
+                    "backward_transfer": _null(metrics.backward_transfer(matrix)),
+                    "min_accuracy": _null(metrics.min_accuracy(matrix)),
+                    **_curve(run, matrix),
+                    **_measured(run, classifier.name, probed),
                     "accuracy_matrix": matrix,
                     "options": options,
                     "protocol": {
@@ -103,6 +111,7 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
                         "samples": len(scenario.stream.indices),
                         "learned": run.batches.size,
                         "batches": len(run.batches),
+                        **({"evaluated": _evaluated(run)} if evaluations else {}),
                         "passes": choice.method.epochs or 1,
                         "augmentation": choice.method.augmentation(),
                         "memory": choice.method.memory_rule if choice.method.replays else "none",
@@ -122,10 +131,40 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
                     "data": scenario.data,
                     "run": key,
                     "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                    **_plugins(outside, type(classifier).name),
                 }
             )
         )
     return made
+
+
+def _measured(run: Run, classifier: str, probed: float | None) -> dict[str, float | None]:
+    """What was asked for beyond the accuracy matrix."""
+    found: dict[str, float | None] = {}
+    if "prequential" in run.measures:
+        found["prequential_accuracy"] = measures.prequential_accuracy(run, classifier)
+    if probed is not None:
+        found["probe_accuracy"] = probed
+    return found
+
+
+def _evaluated(run: Run) -> list[int]:
+    """After how many samples the run was evaluated."""
+    return [end * run.batches.shape[1] for end in run.ends]
+
+
+def _curve(run: Run, matrix: Any) -> dict[str, float]:
+    """The area under the accuracy curve, on a stream that is evaluated all along."""
+    if not run.scenario.stream.evaluations:
+        return {}
+    return {"area_under_curve": metrics.area_under_curve(matrix, _evaluated(run))}
+
+
+def _plugins(outside: dict[str, dict[str, str] | None], classifier: str) -> dict[str, Any]:
+    """The code from outside that made a record, where there is some."""
+    mine = {"method": "method", "loss": "loss", f"classifier {classifier}": "classifier"}
+    found = {mine[what]: about for what, about in outside.items() if what in mine and about is not None}
+    return {"plugins": found} if found else {}
 
 
 def versions() -> dict[str, str]:

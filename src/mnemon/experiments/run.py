@@ -29,9 +29,19 @@ class Run:
     """The progress of one run. `position` counts the batches learned; `rows` holds one entry per evaluation."""
 
     def __init__(
-        self, choice: Choice, scenario: Scenario, *, seed: int, device: torch.device, bf16: bool = False
+        self,
+        choice: Choice,
+        scenario: Scenario,
+        *,
+        seed: int,
+        device: torch.device,
+        bf16: bool = False,
+        measures: tuple[str, ...] = (),
     ) -> None:
-        self.choice, self.scenario, self.seed = choice, scenario, seed
+        self.choice, self.scenario, self.seed, self.measures = choice, scenario, seed, measures
+        self.prequential: dict[
+            str, list[int]
+        ] = {}  # classifier → samples predicted right before they were learned, of how many
         self.batches, self.ends = scenario.stream.batches(choice.method.batch_size)
         self.position = 0
         self.rows: list[dict[str, Any]] = []
@@ -79,9 +89,13 @@ class Run:
         self.seconds["train"] += time.perf_counter() - start
 
     def evaluate(self) -> dict[str, PendingEvaluation]:
-        """Test on the tasks learned so far (all of them where the stream has no tasks of its own); nothing is waited for."""
+        """Test on the tasks learned so far (all of them where the stream has no tasks of its own), or on the classes seen so
+        far where the stream says when; nothing is waited for."""
         tested, learned = self.scenario.tested, len(self.rows) + 1
         known = tested[:learned] if len(self.ends) == len(tested) else tested
+        if self.scenario.stream.evaluations:
+            seen = np.unique(self.scenario.y[self.batches[: self.ends[len(self.rows)]]])
+            known = (tuple(seen.tolist()),)
         device = self.y_test.device
         members = np.stack([np.isin(self.scenario.y_test, labels) for labels in known])  # [tasks, n]
         chosen = np.flatnonzero(members.any(0))
@@ -131,12 +145,14 @@ class Run:
             "rows": self.rows,
             "confusion": self.confusion,
             "seconds": self.seconds,
+            **({"prequential": self.prequential} if self.measures else {}),
         }
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
         self.position, self.rows = values["position"], values["rows"]
         self.confusion, self.seconds = values["confusion"], values["seconds"]
+        self.prequential = values.get("prequential", {})
 
 
 def _confusion(true: Tensor, predicted: Tensor, n: int) -> Tensor:

@@ -10,22 +10,22 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
 from mnemon import files, streams
-from mnemon.errors import Diverged, MnemonError
+from mnemon.errors import Diverged, MnemonError, check_known
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
 from mnemon.experiments.executor import executor_for, threads
 from mnemon.experiments.job import Assignment, Job, resolve_all
+from mnemon.experiments.measures import MEASURES
 from mnemon.experiments.pools import choose_pool
 from mnemon.experiments.pools.pool import Pool
 from mnemon.experiments.progress import RunProgress, run_title
@@ -35,16 +35,34 @@ from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import array_scenario, make_scenario, with_backbone
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
+from mnemon.learning import plugins, sources
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
+from mnemon.learning.classifier import Classifier
 from mnemon.learning.method import Method
-from mnemon.learning.methods import given as method_given
-from mnemon.learning.methods import methods
+from mnemon.learning.objectives import Objective
 from mnemon.runtime.device import Engine, choose_device
 from mnemon.runtime.progress import SILENT, Progress
 from mnemon.runtime.signals import watched
 
 AT_ONCE = 32  # runs on a GPU
+Named = str | type[Classifier]
+
+
+@overload
+def run(
+    method: str | type[Method], stream: str | streams.Stream, *, classifier: Named | None = ..., **more: Any
+) -> Record: ...
+
+
+@overload
+def run(
+    method: str | type[Method],
+    stream: str | streams.Stream,
+    *,
+    classifier: list[Named] | tuple[Named, ...],
+    **more: Any,
+) -> list[Record]: ...
 
 
 def run(
@@ -53,33 +71,46 @@ def run(
     *,
     seed: int = 0,
     data: tuple[ArrayLike, ...] | None = None,
-    loss: str | None = None,
-    classifier: str | None = None,
+    loss: str | type[Objective] | None = None,
+    classifier: Named | list[Named] | tuple[Named, ...] | None = None,
     split: str = "test",
     order: str = "natural",
     backbone: Backbone | None = None,
     device: str = "auto",
     out: str | os.PathLike[str] | None = None,
+    measure: Sequence[str] = (),
     **options: Any,
-) -> Record:
-    """Run a method on a stream and return its record.
+) -> Record | list[Record]:
+    """Run a method on a stream and return its record; with several classifiers, a list of records of one training.
 
-    `method` is a name of `mnemon.methods()`, or a Method class of your own; `stream` is a name ("split-mnist") or a stream
-    object over your own data=(x, y, x_test, y_test). Options are the hyper-parameters of the method and its loss: lr, gamma,
+    `method` is a name of `mnemon.methods()`, a Method class of your own, or a file with one ("path/to/file.py:Class"); `loss`
+    and `classifier` likewise. `stream` is a name ("split-mnist") or a stream object over your own data=(x, y, x_test, y_test).
+    Options are the hyper-parameters of the method and its loss: lr, gamma,
     memory_size … `backbone` is a name, a module that returns features (n, d) or a function that makes one; the dataset's own
-    network if left out.
+    network if left out. `measure` names what is measured beside the accuracies: "prequential", "probe" (docs/records.md).
 
     Nothing is written, unless `out` names a folder: the record is then added to those there, for `mnemon report`. A run that
-    is there already is not made again; but one with a method, stream or network of your own is, since no name tells whether
-    it is the same, and the report takes the latest.
+    is there already is not made again; nor is one with a method, loss or classifier of your own whose file is as it was. One
+    with a stream or network of your own is made again, since no name tells whether it is the same, and so is one with a class
+    that no file holds (typed in, or made by a function); the report takes the latest.
     """
     seed = operator.index(seed)  # NumPy's integers too
     if not isinstance(out, str | os.PathLike | None):
         raise MnemonError(f"out must name a folder, not {out!r}.")
     where = choose_device(device)
-    kind = method_given(method)
-    name = _name(kind)
-    classifiers = () if classifier is None else (classifier,)
+    plugins.use_installed()
+    several = isinstance(classifier, list | tuple)
+    wanted: Sequence[Any] = () if classifier is None else classifier if several else (classifier,)  # type: ignore[assignment]
+    given: dict[str, Sequence[Any]] = {"method": [method], "loss": [loss], "classifier": wanted}
+    classes = [what for what, values in given.items() if any(isinstance(value, type) for value in values)]
+    name = plugins.use("method", method)
+    loss = None if loss is None else plugins.use("loss", loss)
+    if several and not wanted:
+        raise MnemonError("classifier is an empty list; leave it out for the method's own.")
+    classifiers = tuple(plugins.use("classifier", each) for each in wanted)
+    asked = (measure,) if isinstance(measure, str) else tuple(measure)
+    for each in asked:
+        check_known("measure", each, MEASURES)
     named = backbone if isinstance(backbone, str) else None  # a module has no name that would tell it from another
     if isinstance(stream, streams.Stream):
         if data is None:
@@ -88,53 +119,42 @@ def run(
             raise MnemonError(
                 "split and order are for named streams; a stream object has its order, and x_test tests it."
             )
-        choice = choose(kind, loss, classifiers, options)
+        choice = choose(name, loss, classifiers, options)
         scenario = array_scenario(stream, data, seed, epochs=choice.method.epochs, device=where)
-        spec = Spec(name, scenario.name, seed, loss, classifiers, split, order, options, backbone=named)
+        spec = Spec(name, scenario.name, seed, loss, classifiers, split, order, options, backbone=named, measures=asked)
     else:
         if data is not None:
             raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
-        spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named)
-        choice = spec.choice(kind)
+        spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named, measures=asked)
+        choice = spec.choice()
         scenario = make_scenario(spec, choice, where)
     scenario = with_backbone(scenario, choice, backbone)
     engine, folder = Engine(where), None if out is None else Path(out)
     key = spec.key(choice, scenario.name, scenario.data["checksum"], engine.identity())
-    given = {"method": methods().get(name) is not kind, "stream": data is not None, "network": backbone is not named}
-    own = [what for what, is_own in given.items() if is_own]
+    outside = choice.from_outside()
+    unnamed = [
+        what for what, is_own in {"stream": data is not None, "network": backbone is not named}.items() if is_own
+    ]
     if folder is not None:
         _make_folder(folder)
-    if own:
-        key += f"-{time.time_ns():x}"  # what is one's own has no name: each of its runs is another
+    if unnamed or not all(map(sources.digest, outside.values())):
+        key += f"-{time.time_ns():x}"  # no name tells it from another: each of its runs is one of its own
     elif folder is not None:
-        for record in ResultFolder(folder).read():
-            if (record["run"], record["classifier"]) == (key, choice.classifiers[0].name):
-                return record
-    made_run = Run(choice, scenario, seed=seed, device=where)
+        there = {record["classifier"]: record for record in ResultFolder(folder).read() if record["run"] == key}
+        if all(each.name in there for each in choice.classifiers):
+            found = [there[each.name] for each in choice.classifiers]
+            return found if several else found[0]
+    made_run = Run(choice, scenario, seed=seed, device=where, measures=spec.measures)
     executor = executor_for(made_run)
     with threads(made_run), contextlib.closing(executor):
         while not made_run.finished:
             executor.advance()
         made = make_records(made_run, spec, engine, key)
-    if own:
-        made = [record | {"own": own} for record in made]
+    if classes + unnamed:
+        made = [record | {"own": classes + unnamed} for record in made]
     if folder is not None:
         write(folder, made_run, made)
-    return made[0]
-
-
-def _name(method: type[Method]) -> str:
-    """A method's name, which tells it from all others in the records and begins the names of files."""
-    name = getattr(method, "name", None)
-    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}", name)):
-        raise MnemonError(
-            f"{method.__name__} needs a `name` of up to 60 letters, digits and - + _ . signs, not {name!r}."
-        )
-    if methods().get(name, method) is not method:
-        raise MnemonError(
-            f"{method.__name__} is called {name!r} as one of mnemon's methods is: give it a `name` of its own."
-        )
-    return name
+    return made if several else made[0]
 
 
 def run_all(

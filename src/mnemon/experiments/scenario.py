@@ -49,7 +49,7 @@ def named_scenario(
     labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
     parts = protocol.partition(labels, name.rules, seed)
     made = protocol.make(name, labels[parts.train], seed, order)
-    base = streams.Stream(made.kind, parts.train[made.indices], made.boundaries, made.tasks)
+    base = replace(made, indices=parts.train[made.indices])
     if split == "test":
         x_test, y_test = dataset.x_test, dataset.y_test.numpy()
     else:
@@ -107,7 +107,7 @@ def shuffled(base: streams.Stream, labels: NDArray[Any], epochs: int, seed: int)
     if epochs == 0:
         return base
     made = streams.iid(labels[base.indices], epochs=epochs, seed=seed)
-    return streams.Stream(made.kind, base.indices[made.indices], made.boundaries, made.tasks)
+    return replace(made, indices=base.indices[made.indices])
 
 
 def array_scenario(

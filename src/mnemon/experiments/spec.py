@@ -11,13 +11,12 @@ from typing import Any
 from mnemon import rng
 from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
+from mnemon.experiments.measures import MEASURES
 from mnemon.experiments.recipes.recipes import recipe
+from mnemon.learning import plugins, sources
 from mnemon.learning.backbones import architecture
 from mnemon.learning.build import Choice, check_backbone, choose
-from mnemon.learning.classifiers import classifier
 from mnemon.learning.method import Method
-from mnemon.learning.methods import method as method_named
-from mnemon.learning.methods import methods
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,24 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
     cell: str | None = None
     backbone: str | None = None  # None: the dataset's own
+    measures: tuple[str, ...] = ()  # of MEASURES
 
     def __post_init__(self) -> None:
         """Write the names of classifiers and the backbone in one way; `choice` refuses what this version does not know."""
         with contextlib.suppress(MnemonError):
-            object.__setattr__(self, "classifiers", tuple(classifier(text).name for text in self.classifiers))
+            object.__setattr__(self, "classifiers", tuple(plugins.classifier(text).name for text in self.classifiers))
+        object.__setattr__(self, "measures", tuple(sorted(set(self.measures))))
         if self.backbone is not None:
             with contextlib.suppress(MnemonError):
                 object.__setattr__(self, "backbone", architecture(self.backbone).name)
 
-    def choice(self, own: type[Method] | None = None) -> Choice:
-        """The method, loss and classifiers with every hyper-parameter filled in; `own`: a method that no name leads to."""
+    def choice(self) -> Choice:
+        """The method, loss and classifiers with every hyper-parameter filled in."""
         name = protocol.parse(self.stream)
-        method = own or method_named(self.method)
+        method: type[Method] = plugins.find("method", self.method)
         loss = method.default_objective if self.loss is None else self.loss
+        for measure in self.measures:
+            check_known("measure", measure, MEASURES)
         check_known("split", self.split, ("test", "valid"))
         check_known("class order", self.order, ("natural", "random"))
         if self.backbone is not None:
@@ -68,7 +71,7 @@ class Spec:
 
     def command(self) -> list[str]:
         """The words of the command that makes this run, but for its seed and where; what it takes by itself is left out."""
-        words, usual, known = ["mnemon", "run"], self.usual(), methods().get(self.method)
+        words, usual, known = ["mnemon", "run"], self.usual(), plugins.known("method").get(self.method)
         own, defaults = ((usual.classifiers[0].name,), usual.every_option()) if usual else ((), {})
         words += ["--method", self.method, "--stream", self.stream]
         if self.loss is not None and (known is None or self.loss != known.default_objective):
@@ -80,10 +83,12 @@ class Spec:
                 words += [f"--{name.replace('_', '-')}", str(value)]
         words += ["--order", self.order] if self.order != "natural" else []
         words += ["--split", self.split] if self.split != "test" else []
+        words += ["--measure", ",".join(self.measures)] if self.measures else []
         return words + (["--backbone", self.backbone] if self.backbone else [])
 
     def key(self, choice: Choice, stream: str, data_checksum: str, computed: dict[str, Any]) -> str:
-        """The run's name: readable, and different whenever the training would be. Classifiers do not change training.
+        """The run's name: readable, and different whenever the training would be. Classifiers do not change training; nor do
+        measures, but a record once written stays, so one that states more is another.
 
         `computed` says where and how (`Engine.identity`).
         """
@@ -100,6 +105,10 @@ class Spec:
         }
         if self.backbone is not None:
             identity["backbone"] = self.backbone
+        if self.measures:
+            identity["measures"] = sorted(self.measures)
+        if outside := choice.from_outside():  # a classifier's too: checkpoints hold what it found
+            identity["plugins"] = {what: sources.digest(kind) for what, kind in outside.items()}
         try:
             digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         except TypeError as error:  # of a method of one's own

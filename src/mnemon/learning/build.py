@@ -6,16 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mnemon.errors import MnemonError, check_known
-from mnemon.learning import options
+from mnemon.errors import MnemonError
+from mnemon.learning import options, plugins
 from mnemon.learning.backbones import BACKBONES, Backbone, PatchFeatures, architecture
 from mnemon.learning.classifier import Classifier
-from mnemon.learning.classifiers import CLASSIFIERS
-from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
-from mnemon.learning.methods import method as method_named
-from mnemon.learning.methods import methods
-from mnemon.learning.objectives import OBJECTIVES, NoLoss, Objective
+from mnemon.learning.objectives import NoLoss, Objective
 
 ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
 OF_TRAINING = {  # options without meaning for a method that trains nothing
@@ -50,6 +46,17 @@ class Choice(NamedTuple):
         unsaid = omitted_at_default(type(self.method), type(self.objective)).items()
         return {k: v for k, v in self.every_option().items() if k not in without and (k, v) not in unsaid}
 
+    def from_outside(self) -> dict[str, type[Any]]:
+        """The classes that are not the package's own, by what they are here: "method", "loss", "classifier NAME"."""
+        every: dict[str, type[Any]] = {"method": type(self.method), "loss": type(self.objective)}
+        every |= {f"classifier {type(each).name}": type(each) for each in self.classifiers}
+        return {what: kind for what, kind in every.items() if not plugins.is_built_in(kind)}
+
+    @property
+    def capturable(self) -> bool:
+        """Whether its steps can be captured in a CUDA graph; a method that trains nothing has none."""
+        return self.method.trains and self.method.capturable and self.objective.capturable
+
 
 def meaningless(method: type[Method]) -> set[str]:
     """Options of every method that mean nothing to this one."""
@@ -72,11 +79,10 @@ def choose(
     given: Mapping[str, Any] | None = None,
 ) -> Choice:
     """The method with its own loss and classifier unless others are named; `given` are hyper-parameters by name."""
-    kind = method if isinstance(method, type) else method_named(method)
+    kind: type[Method] = method if isinstance(method, type) else plugins.find("method", method)
     method = kind.name
     loss = kind.default_objective if loss is None else loss
-    check_known("loss", loss, OBJECTIVES)
-    objective_kind = OBJECTIVES[loss]
+    objective_kind: type[Objective] = plugins.find("loss", loss)
     if kind.trains and objective_kind is NoLoss:
         raise MnemonError(f"{method} trains a network, which takes a loss; none is for methods that train nothing.")
     if not kind.trains and objective_kind is not NoLoss:
@@ -124,7 +130,7 @@ def _default(method: type[Method], objective: type[Objective]) -> str:
     """The method's own classifier if this loss trains what it needs (ER with MS has no softmax head), else one that fits."""
     there = _there(method, objective)
     for name in (method.default_classifier, "ncm", "proxy", "softmax", "prototype"):
-        if there.issuperset(CLASSIFIERS[name].needs):
+        if there.issuperset(plugins.find("classifier", name).needs):
             return name
     raise MnemonError(
         f"the loss {objective.name} trains features only, and {method.name} keeps no memory to classify with."
@@ -132,7 +138,7 @@ def _default(method: type[Method], objective: type[Objective]) -> str:
 
 
 def _classifier(text: str, method: type[Method], objective: type[Objective]) -> Classifier:
-    classifier = classifier_named(text)
+    classifier = plugins.classifier(text)
     there = _there(method, objective)
     for need in classifier.needs:
         if need not in there:
@@ -151,7 +157,7 @@ def _lacking(need: str, method: type[Method], objective: type[Objective]) -> str
     if need == "memory":
         return f"takes its features from the memory, and {method.name} keeps none."
     if need == "statistics":
-        keeping = " or ".join(name for name, kind in methods().items() if kind.keeps_statistics)
+        keeping = " or ".join(name for name, kind in plugins.known("method").items() if kind.keeps_statistics)
         return f"reads the statistics that {keeping} keeps, and {method.name} keeps none."
     return f"needs {ROWS[need]}, which the loss {objective.name} does not train."
 
@@ -161,10 +167,10 @@ def _owner(option: str) -> str:
     if option in options.fields(Method):
         return ""
     kinds: dict[str, Mapping[str, Any]] = {
-        "method": methods(),
-        "loss": OBJECTIVES,
+        "method": plugins.known("method"),
+        "loss": plugins.known("loss"),
         "backbone": BACKBONES,
-        "classifier": CLASSIFIERS,
+        "classifier": plugins.known("classifier"),
     }
     for kind, known in kinds.items():
         if found := [name for name, holder in known.items() if option in options.fields(holder)]:

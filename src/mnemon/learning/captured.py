@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemon.errors import MnemonError
+from mnemon.learning import plugins
 from mnemon.learning.learner import BLOCK, Learner
 from mnemon.learning.method import Span
 
@@ -162,7 +164,8 @@ class GraphExecutor:
             x, y = self.x.index_select(0, rows[0]), self.y[0].index_select(0, rows[0])
             return self.learners[0].step(x, y, {key: values[0] for key, values in draws.items()}).reshape(1)
         x = self.x.index_select(0, rows.flatten()).reshape(*rows.shape, *self.x.shape[1:])
-        return self.stack.step(x, self.y.gather(1, rows), draws)
+        with _explained(self.learners[0], "stacked with other runs (torch.vmap)", "stackable"):
+            return self.stack.step(x, self.y.gather(1, rows), draws)
 
     def _capture(self, index: Tensor, draws: dict[str, Tensor]) -> Graph:
         steps = self.learners[0].method.block(BLOCK)  # the most that are planned at once
@@ -180,7 +183,11 @@ class GraphExecutor:
         # Graphs that share cuBLAS's workspace would corrupt each other when replayed side by side.
         torch.cuda.synchronize(self.device)
         torch._C._cuda_clearCublasWorkspaces()
-        with _no_garbage_collected(), torch.cuda.graph(made.graph, stream=self.stream):
+        with (
+            _explained(self.learners[0], "captured in a CUDA graph", "capturable"),
+            _no_garbage_collected(),
+            torch.cuda.graph(made.graph, stream=self.stream),
+        ):
             losses = self._step(
                 made.rows.index_select(0, made.place)[0],
                 {key: values.index_select(0, made.place)[0] for key, values in made.draws.items()},
@@ -188,6 +195,23 @@ class GraphExecutor:
             made.losses.index_copy_(0, made.place, losses[None])
             made.place.add_(1)
         return made
+
+
+@contextlib.contextmanager
+def _explained(learner: Learner, how: str, attribute: str) -> Iterator[None]:
+    """Have an error in the step of a method or loss from outside the package as a sentence that says what to do."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        outside = [part for part in (learner.method, learner.objective) if not plugins.is_built_in(type(part))]
+        if not outside:
+            raise
+        raise MnemonError(
+            f"the step of {outside[0].name} cannot be {how}: {str(error).strip().splitlines()[0]} Change it (fixed shapes, no "
+            f".item(), no branch on a tensor), or set {attribute} = False in {type(outside[0]).__name__}; that is slower."
+        ) from error
 
 
 @contextlib.contextmanager

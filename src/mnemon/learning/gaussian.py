@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -134,11 +135,32 @@ class Gaussian:
         self.weight += other.weight.to(self.weight) - counts.sum()  # what classes it forgot left in its covariance
         self.rounding = torch.maximum(self.rounding, other.rounding.to(self.rounding))
 
+    def mapped(self, a: Tensor, b: Tensor) -> Gaussian:
+        """The statistics that A·f + b would have, of the same samples; A [E, D], b [E]."""
+        a, b = a.to(self.counts), b.to(self.counts)
+        made = Gaussian(
+            len(a), len(self.counts), half_life=self.half_life, device=self.counts.device, dtype=self.means.dtype
+        )
+        made.counts.copy_(self.counts)
+        made.means.copy_((self.counts > 0)[:, None] * (self.means.double() @ a.T + b))
+        made.scatter.copy_(a @ self.scatter.double() @ a.T)
+        made.weight.copy_(self.weight)
+        made.rounding.copy_(a.abs() @ self.rounding.double())
+        return made
+
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;
         `remove` takes that back too, where the samples are at hand."""
         self.counts[c] = 0.0
         self.means[c] = 0.0
+
+    def discount(self, c: int, to: float = 1.0) -> None:
+        """Let all samples of a class so far count like `to` samples together: those that come next soon outweigh them. W
+        shrinks with the weight, so the covariance stays as it is."""
+        lost = (self.counts[c] - to).clamp(min=0)
+        self.scatter.mul_((1 - lost / self.weight.clamp(min=1)).clamp(min=0).to(self.scatter.dtype))
+        self.weight -= lost
+        self.counts[c] -= lost
 
     def join(self, a: int, b: int) -> None:
         """Make one class, a, of the classes a and b: afterwards the statistics are those of samples that were all learned as
@@ -257,26 +279,33 @@ class Gaussian:
             self.scatter.addmm_(rows.T, rows, alpha=sign)
 
     def _add_aging(self, f: Tensor, y: Tensor) -> None:
-        """Sample by sample: a sample of class c first ages the class.
+        """As if sample by sample: a sample of class c first ages the class. W is moved once, by one matrix product.
 
         The covariance is shared, so a class's part of W is taken to be its part of the weight: when a class loses weight, W
         shrinks by the same amount, and Σ_w = W / n stays as it is.
         """
         assert self.half_life is not None
         keep = 0.5 ** (1 / self.half_life)
-        for row, c in zip(f.double(), y.tolist(), strict=True):
-            n = self.counts[c].clone()
-            lost = (1 - keep) * n
-            kept = 1 - lost / self.weight.clamp(min=1e-300)
-            gap = row - self.means[c].double()
-            total = n - lost + 1
-            outer = (
-                (n - lost) / total
-            ).sqrt() * gap  # of a class's first sample: 0, so a new class moves no covariance
-            self.scatter.mul_(kept.to(self.scatter.dtype)).addr_(*[outer.to(self.scatter.dtype)] * 2)
-            self.means[c] += (gap / total).to(self.means.dtype)
-            self.counts[c] = total
-            self.weight = self.weight - lost + 1
+        classes, index = torch.unique(y, return_inverse=True)
+        rows, places = f.double().cpu().numpy(), index.tolist()
+        means, counts = self.means[classes].double().cpu().numpy(), self.counts[classes].tolist()
+        weight = float(self.weight)
+        kept = np.empty(len(rows))  # the part of W that a sample leaves of what was there before
+        for i, c in enumerate(places):
+            n = counts[c] * keep
+            lost = counts[c] - n
+            kept[i] = 1 - lost / max(weight, 1e-300)
+            gap = rows[i] - means[c]
+            means[c] += gap / (n + 1)
+            rows[i] = (n / (n + 1)) ** 0.5 * gap  # of a class's first sample: 0, so a new class moves no covariance
+            counts[c], weight = n + 1, weight - lost + 1
+        left = np.cumprod(kept[::-1])[::-1]  # what is left at the end of W before sample i
+        rows *= np.sqrt(np.append(left[1:], 1.0))[:, None]
+        self.scatter.mul_(float(left[0]))
+        self._add_rows(torch.from_numpy(rows).to(self.scatter))
+        self.means[classes] = torch.from_numpy(means).to(self.means)
+        self.counts[classes] = torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
+        self.weight.fill_(weight)
 
 
 def _solved(sigma: Tensor, means: Tensor, lam: float) -> Tensor:

@@ -22,6 +22,7 @@ from mnemon.learning.memory import EMPTY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
+from mnemon.runtime.seeding import seeded
 
 Parameters = tuple[Tensor, ...]
 
@@ -68,8 +69,7 @@ class Learner:
         init = (rng.words(seed, "network", 0, 2) >> np.uint64(1)).tolist()  # torch takes 63 bits
         body = backbones.build(backbone, inputs.shape, init[0])
         d = backbones.feature_size(body, inputs.shape)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(init[1])
+        with seeded(init[1]):
             layers = objective.layers(d)
         e = d if layers is None else backbones.feature_size(layers, (d,))
         rows = [name for name in (objective.trains, objective.keeps) if name]

@@ -66,6 +66,11 @@ class Memory:
         for name, values in columns.items():
             self.extra[name][slots] = values.to(self.extra[name].dtype)
 
+    def copy(self, source: Tensor, to: Tensor) -> None:
+        """Row to[i] ← row source[i]; no row but the waste bin may be in both, or twice in `to`."""
+        for table in (self.x, self.y, *self.extra.values()):
+            table[to] = table[source]
+
     def regroup(self, source: Tensor, to: Tensor) -> None:
         """Rows of class c become rows of class to[c], free ones where that is −1. Where a column has a number for each class,
         that of class i becomes the one of class source[i]."""

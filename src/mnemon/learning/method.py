@@ -77,9 +77,9 @@ class Method:
     """Experience replay; see the module's text."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one line for `mnemon list`
-    citation: ClassVar[str]
-    cost: ClassVar[str]  # multiplications of a step, times ER's
+    summary: ClassVar[str] = "-"  # one line for `mnemon list`
+    citation: ClassVar[str] = "-"
+    cost: ClassVar[str] = "-"  # multiplications of a step, times ER's
     default_objective: ClassVar[str] = "ce"
     default_classifier: ClassVar[str] = "softmax"
     trains: ClassVar[bool] = True  # False: no gradient, hence no loss and no learning rate (`learning/streaming.py`)
@@ -94,6 +94,8 @@ class Method:
     row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
     drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
     needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
+    capturable: ClassVar[bool] = True  # False: its step asks the device for values, so no CUDA graph can hold it
+    stackable: ClassVar[bool] = True  # False: its step holds an operation that torch.vmap cannot stretch over runs
     own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
 
     lr: float = option(0.1, "learning rate η of plain SGD", above=0)
@@ -208,7 +210,11 @@ class Method:
         """B_r, before B_n enters the memory; None while there is nothing to replay."""
         if not self.replays or len(draws["replay"]) == 0:
             return None
-        return learner.replay(draws["replay"])
+        return learner.replay(self.chosen(learner, new, draws["replay"]))
+
+    def chosen(self, learner: Learner, new: Batch, drawn: Tensor, count: int | None = None) -> Tensor:
+        """The memory rows that a step's draw stands for [count], fewer while fewer are filled."""
+        return drawn
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
         """The loss over B_n ∪ B_r and its gradient; one forward pass (joint BatchNorm statistics), or one for each."""

@@ -29,6 +29,8 @@ class Objective:
     name: ClassVar[str]
     trains: ClassVar[str | None] = None  # class rows with a gradient: "head", "proxies" or none
     keeps: ClassVar[str | None] = None  # class rows without: "prototypes", "prior" or none
+    capturable: ClassVar[bool] = True  # as of a method
+    stackable: ClassVar[bool] = True
 
     def layers(self, d: int) -> nn.Module | None:
         """Layers that turn the features [n, d] into the embedding [n, e] which the loss works on."""

@@ -69,7 +69,7 @@ def kind(field: Field) -> type[Any]:
 def argument(field: Field) -> tuple[Any, str]:
     """The type of an option on the command line, and how its value is shown in the help."""
     words = _words(field)
-    shown = "|".join(field.metadata["choices"] or [kind(field).__name__.upper(), *words])
+    shown = "|".join(field.metadata.get("choices") or [kind(field).__name__.upper(), *words])
     return (kind(field) | Literal[words] if words else kind(field)), shown
 
 

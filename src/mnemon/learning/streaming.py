@@ -32,6 +32,8 @@ MAPS = {"cpu": 2**20, "cuda": 2**28}
 class StreamingLearner(Learner):
     """A learner without gradients. Its network is the backbone alone, which stays as it is once a dictionary is made."""
 
+    half_life: float | None = None  # samples of a class, each view of one counted
+
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named | {"bf16": False})  # statistics are never of shortened numbers
         body = self.net.eval().backbone
@@ -87,7 +89,9 @@ class StreamingLearner(Learner):
 
     def _statistics(self) -> Gaussian:
         if self.statistics is None:
-            self.statistics = Gaussian(self.net.dim, self.net.capacity, device=self.device, dtype=self.dtype)
+            self.statistics = Gaussian(
+                self.net.dim, self.net.capacity, half_life=self.half_life, device=self.device, dtype=self.dtype
+            )
         return self.statistics
 
     def _patches(self) -> PatchFeatures:

@@ -16,6 +16,7 @@ from mnemon.learning.backbone import Architecture
 from mnemon.learning.backbones.mlp import MLP
 from mnemon.learning.backbones.patches import PatchFeatures
 from mnemon.learning.backbones.resnet18 import ReducedResNet18
+from mnemon.runtime.seeding import seeded
 
 __all__ = [
     "BACKBONES",
@@ -46,8 +47,7 @@ def build(backbone: Backbone, shape: tuple[int, ...], seed: int) -> nn.Module:
     """
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return architecture(backbone).build(shape) if isinstance(backbone, str) else _made(backbone)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mnemon.learning.method import Method
+from mnemon.learning.replay import UniformReplay
 
 
 @dataclass(frozen=True)
-class ER(Method):
+class ER(UniformReplay):
     """The default of every seam: see `learning/method.py`, which is ER step by step."""
 
     name: ClassVar[str] = "er"

@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 
 from mnemon.learning.memory import Column
-from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
+from mnemon.learning.method import Batch, Draws, Plan, Span, StepResult
 from mnemon.learning.methods.mir import MIR
 from mnemon.learning.options import option
+from mnemon.learning.replay import UniformReplay
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner, Parameters
 
 
 @dataclass(frozen=True)
-class GMEDER(Method):
+class GMEDER(UniformReplay):
     """x ← x + α ρ^k [ (g₂ − g₁) − β g₁ ],  g₁ = ∂L(B_r; θ)/∂x,  g₂ = ∂L(B_r; θᵛ)/∂x,  θᵛ = θ − η ∇L(B_n): the loss that a step
     on the new samples would add is raised, the loss itself held back. k counts the earlier edits of a row. L is the mean
     over the batch; to first order θᵛ does not depend on x. Edits live in the network's input space and are not clipped."""
@@ -36,9 +37,9 @@ class GMEDER(Method):
     edit_decay: float = option(1.0, "GMED: factor ρ on each further edit of a row", above=0)
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
-        rows = draws["replay"]
-        if len(rows) == 0:
+        if len(draws["replay"]) == 0:
             return None
+        rows = self.chosen(learner, new, draws["replay"])
         self.edit(learner, rows, learner.virtual_step(new))
         return learner.replay(rows)
 
@@ -74,6 +75,7 @@ class GMEDMIR(GMEDER, MIR):
         if len(draws["edit"]) == 0:
             return None
         virtual = learner.virtual_step(new)
-        replayed = self.most_hurt(learner, draws["candidates"], virtual)  # a copy of the rows: the edit comes after
-        self.edit(learner, draws["edit"], virtual)
+        candidates = self.chosen(learner, new, draws["candidates"], self.looked_at())
+        replayed = self.most_hurt(learner, candidates, virtual)  # a copy of the rows: the edit comes after
+        self.edit(learner, self.chosen(learner, new, draws["edit"]), virtual)
         return replayed

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon.learning.method import Batch, Draws, Method, Plan, Span
+from mnemon.learning.method import Batch, Draws, Plan, Span
 from mnemon.learning.options import option
+from mnemon.learning.replay import UniformReplay
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner, Parameters
 
 
 @dataclass(frozen=True)
-class MIR(Method):
+class MIR(UniformReplay):
     """Of K random memory rows, replay those whose loss rises most by a virtual step on the new samples:
     s(x) = l(x; θᵛ) − l(x; θ), θᵛ = θ − η ∇L(B_n), its criterion MI-1. The step itself starts from θ."""
 
@@ -38,15 +39,19 @@ class MIR(Method):
     )
 
     def rows_needed(self) -> int:
-        return min(max(self.candidates, self.replay_size), self.memory_size)
+        return min(self.looked_at(), self.memory_size)
 
     def plan(self, span: Span) -> Plan:
-        count = max(self.candidates, self.replay_size)
-        return {"candidates": self.uniform_rows(span, "candidates", count), "write": self.reservoir(span)}
+        return {"candidates": self.uniform_rows(span, "candidates", self.looked_at()), "write": self.reservoir(span)}
+
+    def looked_at(self) -> int:
+        return max(self.candidates, self.replay_size)
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
-        rows = draws["candidates"]  # [K], fewer while fewer are filled
-        return self.most_hurt(learner, rows, learner.virtual_step(new)) if len(rows) else None
+        if len(draws["candidates"]) == 0:
+            return None
+        rows = self.chosen(learner, new, draws["candidates"], self.looked_at())  # [K], fewer while fewer are filled
+        return self.most_hurt(learner, rows, learner.virtual_step(new))
 
     def most_hurt(self, learner: Learner, rows: Tensor, virtual: Parameters) -> Batch:
         """Those of the memory rows whose loss rises most from θ to θᵛ."""

@@ -14,8 +14,10 @@ from mnemon.learning.learner import Learner
 
 
 def can_stack(learner: Learner) -> bool:
-    """Whether a stack of such learners is faster than each on its own. Convolutions have kernels made for it, which need
-    triton (PyTorch brings it along with CUDA); other modules are not known."""
+    """Whether such learners can be stacked, and a stack is faster than each on its own. Convolutions have kernels made for
+    it, which need triton (PyTorch brings it along with CUDA); other modules are not known."""
+    if not (learner.method.stackable and learner.objective.stackable):
+        return False
     try:
         import mnemon.learning.stacked.stack  # noqa: F401
     except ImportError:  # a torch whose inside is another: runs go side by side
