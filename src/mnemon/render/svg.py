@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mnemon.render.palette import Style
+
 Floats = NDArray[np.float64]
 TEXT, MUTED, RULE = "#fd0000", "#fd0001", "#fd0002"
 NAMED = {TEXT: "currentColor", MUTED: "var(--muted)", RULE: "var(--rule)"}
@@ -129,3 +131,11 @@ def _rounded(number: re.Match[str]) -> str:
 
 def _css(colour: str) -> str:
     return NAMED.get(colour) or f"var(--s{int(colour[5:], 16)})"
+
+
+def swatch(style: Style) -> str:
+    """A line as the figures draw it, to stand before a name."""
+    pattern = DASHES[style.dash % len(DASHES)]
+    dash = "" if isinstance(pattern, str) else f' stroke-dasharray="{" ".join(str(2 * d) for d in pattern[1])}"'
+    line = f'<path d="M0 6h30" stroke="var(--s{style.colour})" stroke-width="{5 if style.colour == 0 else 4}"{dash} />'
+    return f'<svg class="swatch" viewBox="0 0 30 12" aria-hidden="true">{line}</svg>'

@@ -47,6 +47,8 @@ def probability(section: Section, pen: Pen) -> Figure:
         "The probability of each class at each time (the paper’s Figure 2). On a Split stream, tasks of a few classes "
         "follow each other abruptly; on a Smooth one every class comes and goes, and there are no tasks at all."
     )
+    if curves is not None and curves.shuffles_classes:
+        caption += f" Each seed of a {curves.title} stream deals the classes anew."
     return Figure("probability", title, caption, panels)
 
 
@@ -100,6 +102,6 @@ def _curves(pen: Pen, labels: Sequence[Any], length: int, schedule: Schedule) ->
         shares.append(Share(time[drawn], weights[drawn, c]))
     captions = []
     written = [names.text(label) for label in labels]
-    if _fit(written):
+    if _fit(written) and not schedule.shuffles_classes:
         captions = [((c + 0.5) * length / classes, name) for c, name in enumerate(written)]
     return plots.probability(pen, shares, length, captions, f"{schedule.title} stream: class probabilities over time")

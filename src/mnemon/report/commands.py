@@ -26,6 +26,10 @@ def commands(section: Section) -> list[str]:
 def _words(group: Group, classifiers: tuple[str, ...]) -> tuple[str, ...]:
     """The command; without classifiers it is the same for all groups of a training."""
     words = replace(spec(group.first), classifiers=classifiers).command()
+    outside = group.first.get("plugins", {})
+    for what in outside.keys() & {"method", "loss"}:
+        if f"--{what}" in words and "source" in outside[what]:
+            words[words.index(f"--{what}") + 1] = outside[what]["source"]
     return (*words, "--seeds", names.seeds(group.seeds), *_where(group.first))
 
 

@@ -57,7 +57,7 @@ def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
             points = np.nanmean(matrices, axis=2)  # [runs, k]: over the tasks learned so far
             found = [e for k in range(points.shape[1]) if (e := estimate(points[:, k].tolist()))]
             half = None if found[0].half is None else np.array([e.half for e in found], float)
-            lines.append(Curve(group.style, np.array([e.mean for e in found]), half))
+            lines.append(Curve(group.style, np.array([e.mean for e in found]), half, _samples(group)))
             ends.append((group, found[-1].mean))
     ends.sort(key=lambda end: -end[1])
     several = any(line.half is not None for line in lines)
@@ -65,6 +65,8 @@ def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
         "Mean accuracy over the tasks learned so far, after each task (the paper’s Figure 3). A curve that stays high "
         "learns the new without losing the old."
     )
+    if any(line.samples is not None for line in lines):
+        caption = "Accuracy on the classes seen so far, while samples arrive; the area under the curve is in the table."
     if several:
         caption += " Bands are 95 % intervals over runs."
     if any(len(line.mean) == 1 for line in lines):
@@ -75,6 +77,12 @@ def _curves(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
     svg = plots.curves(pen, lines, section.tasks, label)
     legend = tuple((group, names.fixed(value, 1)) for group, value in ends)
     return Figure("curves", title, caption + _left_out(section, shown), (Panel("", svg),), legend)
+
+
+def _samples(group: Group) -> Floats | None:
+    """After how many samples the runs of a group were tested, where the stream is tested all along."""
+    found = group.first["protocol"].get("evaluated")
+    return np.array(found, float) if found and len(found) == group.matrices.shape[1] else None
 
 
 def _left_out(section: Section, shown: Sequence[Group]) -> str:

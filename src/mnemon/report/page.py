@@ -1,29 +1,25 @@
-"""The page: sections of groups as HTML. Everything that comes from a record is escaped here or drawn as SVG text."""
+"""The page: what the template says of each section. The template escapes everything that comes from a record."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
+from typing import Any
 
 from mnemon import files
 from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.paper import numbers
 from mnemon.paper.results import Results
-from mnemon.render import names
-from mnemon.render.palette import Style
-from mnemon.render.style import CSS
-from mnemon.render.svg import DASHES, Pen
+from mnemon.render import html, names
+from mnemon.render.svg import Pen
 from mnemon.report import protocol_summary
 from mnemon.report.commands import commands
-from mnemon.report.figure import Figure, Panel
 from mnemon.report.figures import figures
 from mnemon.report.groups import Group, Section, read
 from mnemon.report.headline import headline
 from mnemon.report.pairs import by_variant, standing
-from mnemon.report.paper_comparison import paper_comparison, quiet_interval
+from mnemon.report.paper_comparison import paper_comparison
 from mnemon.streams.kinds import is_task_free
 
 METRICS = (
@@ -31,6 +27,11 @@ METRICS = (
     ("average_forgetting", "Average Forgetting", min),
     ("anytime_accuracy", "Anytime accuracy", max),
     ("learning_accuracy", "Learning accuracy", max),
+    ("backward_transfer", "Backward transfer", max),
+    ("min_accuracy", "min-ACC", max),
+    ("area_under_curve", "Area under the curve", max),
+    ("prequential_accuracy", "Prequential accuracy", max),
+    ("probe_accuracy", "Linear probe", max),
 )
 READABLE = 50  # rows of a table
 BEST = 5  # settings of a method, where there are more rows than that
@@ -47,50 +48,16 @@ def write(folder: Path | str, out: Path | str | None = None) -> Path:
 
 def page(sections: Sequence[Section], results: Results) -> str:
     pen = Pen()
-    body = "\n".join(_section(section, pen, number) for number, section in enumerate(sections, 1))
-    runs = {r["run"] for s in sections for g in s.groups for r in g.records}
-    paper = paper_comparison(results)
+    shown = [_section(section, pen) for section in sections]
     streams = list(dict.fromkeys(s.title for s in sections))
-    title = (
-        f"{streams[0]}: mnemon report"
-        if len(streams) == 1
-        else f"{names.plural(len(streams), 'stream')}: mnemon report"
+    return html.page(
+        "report.html",
+        title=f"{streams[0] if len(streams) == 1 else names.plural(len(streams), 'stream')}: mnemon report",
+        runs=len({r["run"] for s in sections for g in s.groups for r in g.records}),
+        streams=_listed(streams),
+        paper=paper_comparison(results),
+        sections=shown,
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8" />
-<meta name="viewport" content="width=device-width, initial-scale=1" />
-<meta name="generator" content="mnemon" />
-<title>{escape(title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<header>
-<h1>Learning from a stream, class after class</h1>
-<p class="quiet">{names.plural(len(runs), "run")} on {escape(_listed(streams))}. The samples come in the order of the
-stream; the classifier is tested on all classes it has met, and never told which task a sample is from.</p>
-{_contents(sections, bool(paper))}</header>
-<main>
-{paper}
-{body}
-</main>
-<footer>
-<section>
-<h2>How the numbers are made</h2>
-<p><b>Average Accuracy</b> is the mean over tasks of the accuracy after the last one; higher is better. <b>Average
-Forgetting</b> is, for each task but the last, the best accuracy it had before the end less the accuracy at the end,
-and of these the mean; lower is better. <b>Anytime accuracy</b> is the mean of the accuracy curve. <b>Learning
-accuracy</b> is the mean accuracy on each task right after it was learned. All in percent of test samples.</p>
-<p>Values are means over runs with different seeds, ± the half-width of the 95 % interval of the mean (Student’s t). A
-single run has no interval. Seeds are paired: with the same data and class order every method sees the same stream for the
-same seed.</p>
-<p class="quiet">Made by mnemon from records.jsonl. This page is one file and loads nothing.</p>
-</section>
-</footer>
-</body>
-</html>
-"""
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -100,61 +67,25 @@ def _listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{'; '.join(items[:-1])} and {items[-1]}"
 
 
-def _contents(sections: Sequence[Section], with_paper: bool) -> str:
-    if len(sections) == 1:
-        return ""
-    items = '<li><a href="#paper">Against the paper</a></li>' * with_paper
-    items += "".join(
-        f'<li><a href="#stream-{number}">{escape(s.title)}{" (validation)" if s.split == "valid" else ""}</a></li>'
-        for number, s in enumerate(sections, 1)
-    )
-    return f'<nav aria-label="Streams"><ul>{items}</ul></nav>\n'
-
-
-def _section(section: Section, pen: Pen, number: int) -> str:
-    tag = "" if section.split == "test" else f' <span class="tag">{_split_name(section.split)}</span>'
+def _section(section: Section, pen: Pen) -> dict[str, Any]:
+    """What templates/report.html says of a stream."""
     made = list(figures(section, pen))
-    shown = [_figure(figure) for figure in made if figure.panels]
-    absent = " ".join(figure.caption for figure in made if not figure.panels)
-    if absent:
-        shown.append(f'<p class="note absent">{escape(absent)}</p>')
-    return f"""<section id="stream-{number}">
-<h2>{escape(section.title)}{tag}</h2>
-<p class="headline">{escape(headline(section))}</p>
-{_protocol(section)}
-{_table(section)}
-{chr(10).join(shown)}
-</section>"""
+    return {
+        "title": section.title,
+        "split": section.split,
+        "split_name": "validation samples" if section.split == "valid" else f"{names.text(section.split)} samples",
+        "headline": headline(section),
+        "protocol": protocol_summary.protocol(section),
+        "settings": [(g.name, protocol_summary.settings(g)) for g in section.groups if g.first["options"]],
+        "commands": commands(section),
+        "figures": made,
+        "absent": " ".join(figure.caption for figure in made if not figure.panels),
+        **_table(section),
+    }
 
 
-def _split_name(split: str) -> str:
-    return "validation samples" if split == "valid" else f"{escape(names.text(split))} samples"
-
-
-def _protocol(section: Section) -> str:
-    terms = "".join(
-        f"<div><dt>{term}</dt><dd>{escape(value)}</dd></div>" for term, value in protocol_summary.protocol(section)
-    )
-    settings = "".join(
-        f"<div><dt>{escape(g.name)}</dt><dd>{escape(protocol_summary.settings(g))}</dd></div>"
-        for g in section.groups
-        if g.first["options"]
-    )
-    made = commands(section)
-    if made:
-        lines = escape("\n".join([*made, "mnemon report out/runs"]))
-        again = f"<details><summary>Make these runs again</summary><pre><code>{lines}</code></pre></details>"
-    else:
-        again = (
-            '<p class="note">These runs were made with mnemon.run, from arrays, a network or a method of one’s own, which '
-            "no command knows.</p>"
-        )
-    return f"""<dl>{terms}</dl>
-<details><summary>Hyper-parameters</summary><dl>{settings}</dl></details>
-{again}"""
-
-
-def _table(section: Section) -> str:
+def _table(section: Section) -> dict[str, Any]:
+    """The rows in front, the others, and the titles above them."""
     groups = section.groups
     metrics = [m for m in METRICS if any(g.estimate(m[0]) for g in groups)]
     theirs = [_reported(section, g) for g in groups]
@@ -163,48 +94,22 @@ def _table(section: Section) -> str:
     titles = [title for _, title, _ in metrics]
     if is_task_free(section.protocol.get("kind")):
         titles[0] = "Final accuracy"  # as the paper has it: there are no tasks to average over
-    head = '<th scope="col">Method</th>' + "".join(f'<th scope="col">{title}</th>' for title in titles)
-    head += '<th scope="col">Runs</th><th scope="col">Seconds a run</th>'
-    if with_accuracy:
-        head += '<th scope="col" class="theirs">Paper: accuracy</th>'
-    if with_forgetting:
-        head += '<th scope="col" class="theirs">Paper: forgetting</th>'
-    rows: dict[bool, list[str]] = {True: [], False: []}  # those in front, the others
+    rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}  # those in front, the others
     front = _front(groups)
     for group, paper in zip(groups, theirs, strict=True):
-        cells = [f'<th scope="row">{_swatch(group.style)}{escape(group.name)}</th>']
-        for name, _, _ in metrics:
-            found = group.estimate(name)
-            strong = (
-                ' class="best"'
-                if found is not None and best[name] == names.fixed(found.mean) and not _bound(group)
-                else ""
-            )
-            cells.append(f"<td{strong}>{_value(found)}</td>")
+        values = [(found := group.estimate(name), _is_best(found, best[name], group)) for name, _, _ in metrics]
+        in_paper = [paper.accuracy if paper else None] * with_accuracy
+        in_paper += [paper.forgetting if paper else None] * with_forgetting
         runs = len(group.records)
-        cells.append(f"<td>{'1 run' if runs == 1 else runs}</td><td>{_seconds(group)}</td>")
-        if with_accuracy:
-            cells.append(f'<td class="theirs">{_value(paper.accuracy if paper else None)}</td>')
-        if with_forgetting:
-            cells.append(f'<td class="theirs">{_value(paper.forgetting if paper else None)}</td>')
-        opening = '<tr class="bound">' if _bound(group) else "<tr>"
-        rows[id(group) in front].append(f"{opening}{''.join(cells)}</tr>")
+        row = {"group": group, "bound": _bound(group), "estimates": values, "runs": "1 run" if runs == 1 else runs}
+        rows[id(group) in front].append(row | {"seconds": _seconds(group), "theirs": in_paper})
+    paper_titles = ["Paper: accuracy"] * with_accuracy + ["Paper: forgetting"] * with_forgetting
+    about = _about(section, with_accuracy)
+    return {"titles": titles, "paper_titles": paper_titles, "front": rows[True], "others": rows[False], "about": about}
 
-    def table(label: str, rows: list[str]) -> str:
-        return f"""<div class="scroll" role="region" aria-label="{label}, {escape(section.title)}" tabindex="0"><table>
-<caption class="aside">{label} on {escape(section.title)}, {_split_name(section.split)}</caption>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{chr(10).join(rows)}
-</tbody></table></div>"""
 
-    more = names.plural(len(rows[False]), "more setting")
-    others = (
-        f"<details><summary>{more}</summary>{table('Other settings', rows[False])}</details>" if rows[False] else ""
-    )
-    return f"""<h3 class="first">Results</h3>
-{table("Results", rows[True])}
-{others}<p class="note below">{escape(_about(section, with_accuracy))}</p>"""
+def _is_best(found: Estimate | None, best: str | None, group: Group) -> bool:
+    return found is not None and best == names.fixed(found.mean) and not _bound(group)
 
 
 def _front(groups: Sequence[Group]) -> set[int]:
@@ -241,12 +146,6 @@ def _best(groups: Sequence[Group], metric: str, choose: Callable[[list[float]], 
     return names.fixed(choose(found)) if len(found) > 1 else None
 
 
-def _value(value: Estimate | None) -> str:
-    if value is None or math.isnan(value.mean):
-        return '<span class="pm" title="not defined">–</span>'
-    return quiet_interval(value.text())
-
-
 def _seconds(group: Group) -> str:
     mean = mean_seconds(group.records)
     return "–" if mean is None else names.seconds(mean)
@@ -262,31 +161,3 @@ def _reported(section: Section, group: Group) -> numbers.Reported | None:
         return None
     method, loss, classifier = group.variant
     return numbers.reported(method, section.stream, loss, classifier)
-
-
-def _swatch(style: Style) -> str:
-    """The group's line, as the figures draw it."""
-    pattern = DASHES[style.dash % len(DASHES)]
-    dash = "" if isinstance(pattern, str) else f' stroke-dasharray="{" ".join(str(2 * d) for d in pattern[1])}"'
-    line = f'<path d="M0 6h30" stroke="var(--s{style.colour})" stroke-width="{5 if style.colour == 0 else 4}"{dash} />'
-    return f'<svg class="swatch" viewBox="0 0 30 12" aria-hidden="true">{line}</svg>'
-
-
-def _figure(figure: Figure) -> str:
-    panels = "".join(_panel(panel) for panel in figure.panels)
-    if figure.legend:
-        items = "".join(
-            f"<li>{_swatch(group.style)}{escape(group.name)}<b>{value}</b></li>" for group, value in figure.legend
-        )
-        panels += f'<ul class="legend" aria-label="Accuracy at the end, percent">{items}</ul>'
-    return f"""<figure class="{figure.kind}">
-<h3>{figure.title}</h3>
-<div class="panels">{panels}</div>
-<figcaption>{escape(figure.caption)}</figcaption>
-</figure>"""
-
-
-def _panel(panel: Panel) -> str:
-    swatch = _swatch(panel.group.style) if panel.group else ""
-    heading = f"<h4>{swatch}{escape(panel.heading)}</h4>" if panel.heading else ""
-    return f'<div class="panel">{heading}{panel.svg}</div>'

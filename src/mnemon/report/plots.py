@@ -8,43 +8,49 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemon.render import names
+from mnemon.render.confusion import Confusion
 from mnemon.render.palette import Style
-from mnemon.render.svg import DASHES, MUTED, RULE, TEXT, Floats, Margins, Pen, apart, ink
+from mnemon.render.svg import DASHES, MUTED, TEXT, Floats, Margins, Pen, apart, ink
 
 LABELLED = 20  # classes up to this many get a tick label each
-BLUE = (0x3B, 0x7D, 0xC4)  # of the confusion matrices: an image cannot follow the page, so a blue that suits both
 
 
 class Curve(NamedTuple):
-    """A curve over the tasks learned; a single value is a level that holds all along."""
+    """A curve over the tasks learned, or over `samples`; a single value is a level that holds all along."""
 
     style: Style
     mean: Floats
     half: Floats | None
+    samples: Floats | None = None
 
 
 def curves(pen: Pen, lines: Sequence[Curve], tasks: int, label: str) -> str:
-    """Mean accuracy over the tasks learned so far, with its band."""
+    """Mean accuracy over the tasks learned so far, with its band; where there are `samples`, over these."""
+    over_samples = [line.samples for line in lines if line.samples is not None]
+    ticks = np.concatenate(over_samples) if over_samples else np.arange(1, tasks + 1)
+    low, high = (0.0, float(np.max(ticks))) if over_samples else (1.0, float(tasks))
 
     def paint(ax: Any) -> None:
-        x = np.arange(1, tasks + 1)
         # The accent is drawn last, on top of the others.
         for line in sorted(lines, key=lambda line: line.style.colour == 0):
             colour, dash = ink(line.style.colour), DASHES[line.style.dash % len(DASHES)]
+            x = np.array([low, high]) if over_samples and line.samples is None else ticks
+            x = x if line.samples is None else line.samples
             mean = np.broadcast_to(line.mean, x.shape)
             if line.half is not None:
                 half = np.broadcast_to(line.half, x.shape)
                 ax.fill_between(x, mean - half, mean + half, color=colour, alpha=0.14, linewidth=0)
             strong = line.style.colour == 0
-            dots = "o" if len(line.mean) > 1 and tasks <= LABELLED else None
+            dots = "o" if 1 < len(line.mean) <= LABELLED else None
             ax.plot(
                 x, mean, color=colour, linestyle=dash, linewidth=2.4 if strong else 1.5, marker=dots, markersize=3.2
             )
         _percent(ax, max(float(np.max(line.mean)) for line in lines))
         ax.set_ylabel("accuracy, %")
-        ax.set_xlim(1 - 0.02 * tasks, tasks + 0.02 * tasks)
-        ax.set_xticks(x if tasks <= 10 else x[4::5])
-        ax.set_xlabel("tasks learned")
+        ax.set_xlim(low - 0.02 * high, high + 0.02 * high)
+        if not over_samples:
+            ax.set_xticks(ticks if tasks <= 10 else ticks[4::5])
+        ax.set_xlabel("samples learned" if over_samples else "tasks learned")
 
     return pen.draw(470, 262, paint, label=label, margins=Margins(left=42))
 
@@ -102,29 +108,8 @@ def scores(pen: Pen, lines: Floats, style: Style, label: str) -> str:
 
 def confusion(pen: Pen, strength: Floats, labels: Sequence[Any], ends: Sequence[int], label: str) -> str:
     """[true, predicted] from 0 (nothing) to 1 (full blue); a light rule at each of `ends`."""
-    n = len(labels)
-    written = [names.short(name, 10) for name in labels] if n <= LABELLED else []
-    longest = max((len(name) for name in written), default=0)
-
-    def paint(ax: Any) -> None:
-        image = np.empty((n, n, 4), np.uint8)
-        image[..., :3] = BLUE
-        image[..., 3] = np.rint(255 * strength)
-        ax.imshow(image, interpolation="none", aspect="auto")
-        for end in ends:
-            ax.axhline(end - 0.5, color=RULE, linewidth=0.7)
-            ax.axvline(end - 0.5, color=RULE, linewidth=0.7)
-        for spine in ax.spines.values():
-            spine.set_visible(True)
-        ax.set_xticks(range(len(written)), written, rotation=90 if longest > 2 else 0, size=8)
-        ax.set_yticks(range(len(written)), written, size=8)
-        ax.set_xlabel("predicted" if n <= LABELLED else f"predicted, {n} classes in sorted order")
-        ax.set_ylabel("true")
-
-    text = 5.2 * longest
-    side = 190 + (0 if n <= 10 else 60)
-    left, bottom = 24 + text, 28 + (text if longest > 2 else 8)
-    return pen.draw(side + left + 4, side + bottom + 4, paint, label=label, margins=Margins(left, bottom, 4, 4))
+    side = 190 + (0 if len(labels) <= 10 else 60)
+    return Confusion(strength, labels, "in sorted order", LABELLED, 10, side, ends).draw(pen, label)
 
 
 class Share(NamedTuple):

@@ -18,7 +18,22 @@ from mnemon.report.groups import Group, Section, own, read
 from mnemon.report.pairs import difference, standing
 from mnemon.streams.kinds import is_task_free
 
-METRICS = ("average_accuracy", "average_forgetting", "anytime_accuracy", "learning_accuracy")
+METRICS = (
+    "average_accuracy",
+    "average_forgetting",
+    "anytime_accuracy",
+    "learning_accuracy",
+    "backward_transfer",
+    "min_accuracy",
+    "area_under_curve",
+    "prequential_accuracy",
+    "probe_accuracy",
+)
+FURTHER = {  # of those, columns for people where a run has them: what was asked for, or the stream is about
+    "area_under_curve": "Area under the curve",
+    "prequential_accuracy": "Prequential accuracy",
+    "probe_accuracy": "Linear probe",
+}
 ENDINGS = (".md", ".tex", ".csv")
 
 
@@ -77,11 +92,14 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
         title = section.title if section.split == "test" else f"{section.title}, validation"
         heads = [title, "Final accuracy" if is_task_free(section.protocol.get("kind")) else "Average Accuracy"]
         heads += ["Average Forgetting"] if forgets else []
+        further = [metric for metric in FURTHER if any(g.estimate(metric) for g in section.groups)]
+        heads += [FURTHER[metric] for metric in further]
         heads += [f"against {against}", "pairs"] if rivals else []
         rows = []
         for group in section.groups:
             row = [group.name, str(group.estimate("average_accuracy") or "–")]
             row += [str(group.estimate("average_forgetting") or "–")] if forgets else []
+            row += [str(group.estimate(metric) or "–") for metric in further]
             if rivals:
                 found = _compared(group, rivals[number])
                 row += [found[1].text(signed=True), str(found[1].n)] if found else ["", ""]
