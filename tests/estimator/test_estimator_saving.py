@@ -266,7 +266,7 @@ FORGED = [
     ({"dtype": "object"}, "no type"),
     ({"dtype": "uint8"}, "does not belong"),
     ({"labels": []}, "labels"),
-    ({"labels": [0, 1]}, "classes do not match|without a label"),
+    ({"labels": [0, 1]}, "does not match its samples or its classes"),
     ({"labels": [0, 1, 2, 2]}, "twice"),
     ({"labels": [0, 1, 2, 0.5]}, "labels"),
     ({"labels": list(range(100_000))}, "labels"),
@@ -293,7 +293,9 @@ FORGED = [
     ({"params": {"seed": True, "device": "cpu"}}, "no value"),
     ({"params": {"seed": 0, "device": 3}}, "a device is"),
     ({"params": {"seed": 0, "device": None}}, "a device is"),
-    ({"params": {"seed": 0, "device": "cpu", "wings": 2}}, "parameters are others"),
+    ({"params": {"seed": 0, "device": "cpu", "exam": 20, "wings": 2}}, "parameters are others"),
+    ({"params": {"seed": 0, "device": "cpu", "exam": -1}}, "exam is how many"),
+    ({"params": {"seed": 0, "device": "cpu"}}, "what its parameters do not ask for"),
 ]
 
 
@@ -340,6 +342,44 @@ def test_forged_tensors_are_refused(saved, tmp_path, name, new, why):
     forge(folder, None, lambda t: t.pop(name) if new is None else t.update({name: new}))
     with pytest.raises(MnemonError, match=why):
         OnlineClassifier.load(folder)
+
+
+ABSURD = [
+    ("slda", "statistics.counts", 1e300),
+    ("slda", "statistics.counts", 1e4),
+    ("slda", "statistics.weight", 1e300),
+    ("slda", "statistics.rounding", -1.0),
+    ("hybrid", "scaling.count", 1e300),
+    ("hybrid", "scaling.count", -1.0),
+    ("hybrid", "scaling.mean", 1e308),
+    ("hybrid", "scaling.squares", 1e308),
+    ("hybrid", "age", 2**60),
+    ("hybrid", "net.backbone.hidden1.weight", 3e38),
+    ("hybrid", "average.backbone.hidden1.weight", -3e38),
+    ("hybrid", "options", {"lr": 1e300}),
+    ("hybrid", "options", {"alpha": 1e300}),
+    ("hybrid", "params", {"gamma": 1e300}),
+    ("hybrid", "params", {"batch_size": 2**60}),
+    ("hybrid", "params", {"memory_size": 2**60}),
+    ("slda", "params", {"memory_size": 2**60}),
+    ("slda", "params", {"replay_size": -1}),
+]
+
+
+@pytest.mark.parametrize(("method", "name", "value"), ABSURD)
+def test_absurd_numbers_are_refused(tmp_path, method, name, value):
+    """Each of them was loaded once, and then predicted NaN, stopped in the middle of a step, or spoiled what came next."""
+    OnlineClassifier(method).partial_fit(*blobs(40)).save(tmp_path / "model")
+
+    def absurd(tensors):
+        tensors[name].view(-1)[0] = value
+
+    if isinstance(value, dict):
+        forge(tmp_path / "model", lambda values: values[name].update(value))
+    else:
+        forge(tmp_path / "model", None, absurd)
+    with pytest.raises(MnemonError, match=r"cannot be loaded.*(out of range|must be|at most)"):
+        OnlineClassifier.load(tmp_path / "model")
 
 
 def test_a_claim_the_file_does_not_hold_allocates_nothing(saved, tmp_path, monkeypatch):

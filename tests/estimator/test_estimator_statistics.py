@@ -77,13 +77,13 @@ def test_values_whose_squares_are_too_large_spoil_nothing():
 def test_a_large_chunk_is_added_in_few_blocks_and_whole_or_not_at_all(monkeypatch):
     """Blocks change the result by rounding only: probabilities agree to 1e-4."""
     x, y = blobs(9_005)
-    parts = OnlineClassifier("slda")
+    parts = OnlineClassifier("slda", exam=0)
     for start in range(0, len(x), 1000):
         parts.partial_fit(x[start : start + 1000], y[start : start + 1000])
     sizes = []
     add = Gaussian.add
     monkeypatch.setattr(Gaussian, "add", lambda self, f, c: (sizes.append(len(f)), add(self, f, c)))
-    whole = OnlineClassifier("slda").partial_fit(x, y)
+    whole = OnlineClassifier("slda", exam=0).partial_fit(x, y)
     assert sizes == [4090, 4090, 820, 5]
     assert whole.n_seen_ == parts.n_seen_ == 9_005
     assert np.allclose(whole.predict_proba(x), parts.predict_proba(x), atol=1e-4)
@@ -122,7 +122,7 @@ def test_a_chunk_that_fails_leaves_everything_as_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mnemon.estimator.model.Model._check_finite", interrupted)
+        patch.setattr("mnemon.estimator.model._check_finite", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clf.partial_fit(x[15:], y[15:])
     assert same(everything(clf), before)

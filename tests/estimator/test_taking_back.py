@@ -35,7 +35,8 @@ def images(n=120):
 
 
 def slda(x, y, **given):
-    return OnlineClassifier("slda", **given).partial_fit(x, y)
+    """Without an exam, of which test_exam.py is: which samples are held out depends on all that came."""
+    return OnlineClassifier("slda", **{"exam": 0} | given).partial_fit(x, y)
 
 
 def apart(a, b, x):
@@ -58,7 +59,7 @@ def memory(clf):
 def lives_on(clf, x, y, folder):
     """It is saved and loaded bit for bit, counts add up, and both learn on alike."""
     model = clf._model
-    assert int(model.learner.counts.sum()) == model.learner.samples == clf.n_seen_
+    assert int(model.learner.counts.sum()) == model.learner.samples == clf.n_seen_ - len(model.parts.get("exam", ()))
     assert len(model.labels) == model.n_classes == len(clf.classes_)
     p = clf.predict_proba(x)
     assert p.shape == (len(x), len(clf.classes_))
@@ -205,7 +206,7 @@ def test_a_label_registered_ahead_gets_what_another_learned():
 @pytest.mark.parametrize("size", [30, 200])  # a full memory, and one with room
 def test_a_network_forgets_the_rows_of_its_memory(method, size, tmp_path):
     x, y = vectors(150)
-    clf = OnlineClassifier(method, memory_size=size, seed=2).partial_fit(x, y)
+    clf = OnlineClassifier(method, memory_size=size, seed=2, exam=0).partial_fit(x, y)
     if method in EDITING:
         with pytest.raises(MnemonError, match="edits the samples in its memory"):
             clf.forget(x[:1], y[:1])
@@ -230,7 +231,7 @@ def test_a_network_forgets_the_rows_of_its_memory(method, size, tmp_path):
 @pytest.mark.parametrize("size", [20, 200])
 def test_a_network_forgets_a_class(method, size, tmp_path):
     x, y = vectors(150)
-    clf = OnlineClassifier(method, memory_size=size, seed=2).partial_fit(x, y, classes=["a", "b", "c", "d"])
+    clf = OnlineClassifier(method, memory_size=size, seed=2, exam=0).partial_fit(x, y, classes=["a", "b", "c", "d"])
     before, p, rows, edited = everything(clf)[0], clf.predict_proba(x), memory(clf), method in EDITING
     clf.forget(label="b")
     after = everything(clf)[0]
@@ -452,3 +453,33 @@ def test_a_fresh_network_is_one_that_was_just_made():
     clf = OnlineClassifier(seed=5).fit(x, y)
     assert same(everything(clf.fresh().fit(x, y)), everything(clf))
     assert OnlineClassifier(memory_size=7).fresh().memory_size == 7
+
+
+# --- what is left can be saved, whatever was done
+
+
+@pytest.mark.parametrize("method", ["slda", "er"])
+def test_after_many_classes_went_it_is_saved_and_goes_on(method, tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1000, 4)), np.arange(1000) % 100
+    clf = OnlineClassifier(method, memory_size=200).partial_fit(x, y)
+    for label in range(60):
+        clf.forget(label=label)
+    clf.rename(dict.fromkeys(range(60, 80), 99))
+    clf.save(tmp_path / "model")
+    loaded = OnlineClassifier.load(tmp_path / "model")
+    for each in (clf, loaded):
+        each.partial_fit(x[:300] + 3, y[:300])
+    assert (clf.predict_proba(x) == loaded.predict_proba(x)).all()
+
+
+def test_a_model_without_a_detector_or_an_exam_can_be_merged_in(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [{"a": float(v), "b": float(w)} for v, w in rng.normal(size=(90, 2))]
+    more = [row | {"z": 1.0} for row in rows]
+    y = [i % 3 for i in range(90)]
+    here = OnlineClassifier("slda", features="open", exam=0).partial_fit(rows, y)
+    there = OnlineClassifier("slda", features="open").partial_fit(more, [c + 5 for c in y])
+    del there._model.parts["drift"]  # as a model of mnemon 0.1 has none
+    here.merge(there).save(tmp_path / "model")
+    assert OnlineClassifier.load(tmp_path / "model").n_seen_ == 180

@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from textwrap import shorten
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
@@ -17,39 +16,44 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
 from mnemon.data import arrays
-from mnemon.data.layout import unmark
 from mnemon.errors import MnemonError
-from mnemon.estimator import parameters, rows, saving, taking_back, values
-from mnemon.estimator.model import Frozen, Model
+from mnemon.estimator import calibration, parameters, rows, saving, served, taking_back, values
+from mnemon.estimator.drift import Drift
+from mnemon.estimator.embedding import Embedding
+from mnemon.estimator.frozen import Frozen
+from mnemon.estimator.model import Model
+from mnemon.estimator.samples import SampleReader
 from mnemon.estimator.statistics import OnlineStatistics
+from mnemon.estimator.table import Growth
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
 from mnemon.rng import check_seed
 from mnemon.runtime.device import choose_device
-
-LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
+from mnemon.runtime.warn import warn
 
 
 class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
     """Nothing was learned yet."""
 
 
-class WrongType(MnemonError, TypeError):
-    """X holds something that is no number, which scikit-learn calls a TypeError."""
-
-
-class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineClassifier(
+    SampleReader,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
     method        a name of `mnemon.methods()`, or a Method class of one's own
     backbone      "auto" (an MLP for vectors, a reduced ResNet-18 for images), "mlp", "resnet18", "identity" (X holds
-                  features already), one of these with options ("mlp:width=100"), any nn.Module, or a function that makes one
+                  features already), one of these with options ("mlp:width=100"), any nn.Module, a function that makes one,
+                  or an `Embedding` of a function from raw inputs to vectors
     memory_size   samples kept for replay and for the class means
     batch_size    new samples per step; a last, smaller batch is learned at once too
     replay_size   samples of the memory per step
@@ -57,8 +61,15 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     lr, gamma     learning rate and weight of the discriminative loss; None: values that work without tuning
     average       the weights that predict are averaged: "auto" over a third of the steps since a class last appeared, at
                   most 500; a number d below 1 over about 1/(1 - d) steps; 0: they are those of the last step
+    half_life     after so many further samples of its class a sample counts half, in memory and statistics; a class that is
+                  not shown does not fade. "auto": once drift of a class is noticed (`drift_`), what was learned of it before
+                  counts little; until then it is None: nothing ages. What has aged cannot be taken back sample by sample
+    features      "fixed": each sample has the features of the first one, all of them finite numbers. "open": tables (frames,
+                  dicts, arrays) may have missing values and categories, and features that come later (docs/own-data.md)
     device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
+    exam          samples of a class that are held out of learning, every tenth one up to this many, to calibrate probabilities
+                  and novelty; 0: none, and probabilities are the model's own
     """
 
     _supervised: ClassVar[bool] = True  # River asks for these two
@@ -77,8 +88,11 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         lr: float | None = None,
         gamma: float | None = None,
         average: float | str = "auto",
+        half_life: float | str | None = None,
+        features: str = "fixed",
         device: str | torch.device = "auto",
         seed: int = 0,
+        exam: int = 20,
     ) -> None:
         self.method = method
         self.backbone = backbone
@@ -90,8 +104,11 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         self.lr = lr
         self.gamma = gamma
         self.average = average
+        self.half_life = half_life
+        self.features = features
         self.device = device
         self.seed = seed
+        self.exam = exam
         _tell_river()
 
     # --- learning
@@ -112,12 +129,22 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             model = None if fresh else self._model_or_none()
             # scikit-learn notes the features on the copy: nothing of us changes before the chunk is learned.
             face = copy.copy(self)
+            if self.features == "open":
+                with contextlib.nullcontext() if model is None else model.lock:
+                    growth = face._grown(X, None if model is None else model.table)
+                    found, ahead = self._labels(y, classes, fresh)
+                    return self._take(model, growth.tensor(), found, ahead, None, growth)
             x = face._samples(X, model, learned=True)
             named = model is None and "feature_names_in_" in vars(face)
             names = rows.plain(face.feature_names_in_) if named else None
-            found = values.labels(y)
-            ahead = values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
+            found, ahead = self._labels(y, classes, fresh)
             return self._take(model, x, found, ahead, names)
+
+    @staticmethod
+    def _labels(y: Any, classes: Any, fresh: bool) -> tuple[list[Label], list[Label]]:
+        """The labels of the samples, and those to be registered before them."""
+        found = values.labels(y)
+        return found, values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
 
     def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
         """The first chunk makes the model: whoever comes meanwhile waits for it. Later chunks wait at the model's lock."""
@@ -128,12 +155,18 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             return lock
 
     def _take(
-        self, model: Model | None, x: Tensor, y: list[Label], ahead: list[Label], names: list[Any] | None
+        self,
+        model: Model | None,
+        x: Tensor,
+        y: list[Label],
+        ahead: list[Label],
+        names: list[Any] | None,
+        growth: Growth | None = None,
     ) -> Self:
         """Learn a checked chunk, with a new model if there is none."""
         _check_lengths(x, y)
         if model is None:
-            given, model = self.get_params(deep=False), self._new_model(x, names)
+            given, model = self.get_params(deep=False), self._new_model(x, names, growth)
         else:
             given = self._given
             changed = [
@@ -144,25 +177,39 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
                     f"{', '.join(changed)} changed after learning began, which takes effect with the next fit(); set it "
                     "back to go on with partial_fit()."
                 )
-        model.learn(x, y, ahead)
+        with model.grown(growth):
+            said = model.learn(x, y, ahead)
         self._adopt(model, given)
+        for sentence in said:
+            warn(sentence)
         return self
 
     def _adopt(self, model: Model, given: dict[str, Any]) -> None:
         """Be the face of this model; `given` are the parameters it was made with."""
         if self._model_or_none() is model:
+            if model.table is not None:
+                self._note_features(model)
             return
         self._given = given
         self._beside: dict[str, Tensor] = {}  # saved with the model: what `mnemon fit` notes about it
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        if len(model.inputs.shape) == 1:
-            self.n_features_in_ = model.inputs.shape[0]
-        if model.names is not None and all(isinstance(name, str) for name in model.names):
-            self.feature_names_in_ = np.array(model.names, object)
+        self._note_features(model)
         self._model = model  # last: who finds it finds the rest
 
-    def _new_model(self, x: Tensor, names: list[Any] | None) -> Model:
+    def _note_features(self, model: Model) -> None:
+        """How many features there are and what they are called, as scikit-learn wants it; those that come later are added."""
+        noted: dict[str, Any] = {}
+        names = model.names if model.table is None else model.table.names
+        if names is not None:
+            noted["n_features_in_"] = len(names)
+            if all(isinstance(name, str) for name in names):
+                noted["feature_names_in_"] = np.array(names, object)
+        elif len(model.inputs.shape) == 1 and not isinstance(self._given["backbone"], Embedding):
+            noted["n_features_in_"] = model.inputs.shape[0]
+        for name in {"n_features_in_", "feature_names_in_"} - noted.keys():
+            self.__dict__.pop(name, None)
+        self.__dict__.update(noted)
+
+    def _new_model(self, x: Tensor, names: list[Any] | None, growth: Growth | None = None) -> Model:
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         model = Model(
@@ -173,44 +220,15 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             seed=self.seed,
             device=choose_device(self.device),
             names=names,
+            exam=parameters.exam(self.exam),
+            half_life=self.half_life,
+            guarded=True,
+            table=None if growth is None else growth.table,
         )
         dictionary = self._dictionary()
         if dictionary is not None:
             model.begin_with(dictionary)
         return model
-
-    def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
-        """X as the learner holds it; of the kind that was learned before, where something was."""
-        X, last = unmark(X)
-        X = arrays.on_host(arrays.drained(X))
-        try:
-            if arrays.is_frame(X):
-                arrays.check_columns(X, "X")
-            elif not hasattr(X, "toarray"):
-                X = arrays.array(X, "X")
-                values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
-                arrays.check_numbers(X, "X")
-            if np.ndim(X) > 2:
-                a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
-            else:
-                a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
-            if a.dtype.kind == "O":  # categories, which scikit-learn leaves as they are
-                a = a.astype(np.float64)
-        except (ValueError, TypeError) as error:
-            kind = WrongType if isinstance(error, TypeError) else MnemonError
-            raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
-        x = values.tensor(a, last=last, learned=None if model is None else model.inputs.shape)
-        if learned:
-            values.warn_of_lost_digits(a, x, getattr(self, "feature_names_in_", None))
-        if model is None:
-            return x
-        shape, dtype, *_ = model.inputs
-        if tuple(x.shape[1:]) != shape or x.dtype != dtype:
-            raise MnemonError(
-                f"X holds samples of {values.kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
-                f"{values.kind(shape, dtype)}."
-            )
-        return x
 
     # --- taking back: all of it or nothing, as with a chunk that is learned
 
@@ -234,9 +252,10 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             return self
         X, found = arrays.drained(X), values.labels(y)
         named = isinstance(X, list) and len(X) > 0 and isinstance(X[0], Mapping)  # as River has them
-        x = rows.tensor(X, model.names, model.inputs) if named else self._samples(X, model)
-        _check_lengths(x, found)
-        taking_back.forget_samples(model, x, found)
+        with model.lock:  # the table must not grow meanwhile
+            x = self._read(X, model, model.table, named=named, learned=True)
+            _check_lengths(x, found)
+            taking_back.forget_samples(model, x, found)
         return self
 
     def rename(self, names: Mapping[Label, Label]) -> Self:
@@ -262,6 +281,7 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if not isinstance(other, OnlineClassifier):
             raise MnemonError(f"only another OnlineClassifier can be merged, not {type(other).__name__}.")
         taking_back.merge(self._fitted(), other._fitted())
+        self._note_features(self._fitted())
         return self
 
     def fresh(self) -> Self:
@@ -280,12 +300,23 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
     # --- prediction
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, reject: float | None = None) -> NDArray[Any]:
+        """The likeliest labels [n]. `reject`, from 0 to 1: None (in an object array) where the probability of the likeliest one
+        is below it, and where the sample is far from every class: its `novelty` is above 3."""
+        least = calibration.probability(reject)
         frozen, x = self._asked(X)
-        return np.asarray(frozen.classes[frozen.scores(x).argmax(1).numpy()])
+        found = np.asarray(frozen.classes[frozen.scores(x).argmax(1).numpy()])
+        if least is None:
+            return found
+        found = found.astype(object)
+        found[frozen.unsure(x, least)] = None
+        return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """[n, classes], columns as in `classes_`: the paper's Gaussian posterior for NCM, else the softmax of the scores."""
+        """[n, classes], columns as in `classes_`, for classes that are equally frequent. Calibrated by the exam once it has ten
+        samples: of samples with a probability of 0.8 about 8 in 10 are right, and far from everything learned all classes
+        come to the same probability. Before, and with exam=0: the paper's Gaussian posterior for NCM, else the softmax of the
+        scores."""
         frozen, x = self._asked(X)
         return frozen.probabilities(x)
 
@@ -300,6 +331,13 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         frozen, x = self._asked(X)
         logits = frozen.logits(x).numpy()
         return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
+
+    def novelty(self, X: Any) -> NDArray[np.float64]:
+        """How far samples are from everything learned [n], the farther the larger: the distance to the nearest class mean in
+        the space of the features, in deviations within classes. 1: as far as 19 of 20 samples of the exam are at most; above
+        3 hardly any sample of a known class is. Without an exam, 1 is about what Gaussian classes have on average."""
+        frozen, x = self._asked(X)
+        return frozen.novelty(x)
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The features the classifier works on [n, d]: what the network, with the weights that predict, makes of X."""
@@ -322,7 +360,8 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
         """What predicts, and the samples. Whoever learns meanwhile changes neither."""
         model = self._fitted()
-        return model.frozen(), self._samples(X, model)
+        frozen = model.frozen()
+        return frozen, self._read(X, model, frozen.table)
 
     # --- River: one sample is a dict of features
 
@@ -347,14 +386,16 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         """Learn a frame (its columns may come in any order) or a list of dicts now."""
         self._learn_rows(X, y)
 
-    def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
-        """The label; None before anything was learned."""
-        model = self._model_or_none()
+    def predict_one(self, x: Mapping[Any, Any], reject: float | None = None) -> Label | None:
+        """The label; None before anything was learned, and, as in `predict`, where the model is unsure."""
+        model, least = self._model_or_none(), calibration.probability(reject)
         if model is None:
             return None
         frozen = model.frozen()
-        best = int(frozen.scores(rows.tensor([x], model.names, model.inputs)).argmax())
-        return frozen.labels[best]
+        row = self._read([x], model, frozen.table, named=True)
+        if least is not None and frozen.unsure(row, least)[0]:
+            return None
+        return frozen.labels[int(frozen.scores(row).argmax())]
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """The probability of each label seen; {} before anything was learned. (A dict cannot tell `True` from `1`.)"""
@@ -362,7 +403,7 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if model is None:
             return {}
         frozen = model.frozen()
-        p = frozen.probabilities(rows.tensor([x], model.names, model.inputs))[0]
+        p = frozen.probabilities(self._read([x], model, frozen.table, named=True))[0]
         return dict(zip(frozen.labels, p.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
@@ -373,7 +414,7 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if model is None:
             return pd.Series(dtype=object)
         frozen, X = model.frozen(), rows.listed(X)
-        best = frozen.scores(rows.tensor(X, model.names, model.inputs)).argmax(1).numpy()
+        best = frozen.scores(self._read(X, model, frozen.table, named=True)).argmax(1).numpy()
         return pd.Series(frozen.classes[best], index=rows.index(X))
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -384,11 +425,14 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if model is None:
             return pd.DataFrame(index=rows.index(X))
         frozen = model.frozen()
-        p = frozen.probabilities(rows.tensor(X, model.names, model.inputs))
+        p = frozen.probabilities(self._read(X, model, frozen.table, named=True))
         return pd.DataFrame(p, index=rows.index(X), columns=frozen.classes)
 
     def _learn_rows(self, X: Any, y: Any) -> None:
         X = rows.listed(X)
+        if self.features == "open" or isinstance(self.backbone, Embedding):
+            self._learn(X, y, fresh=False)
+            return
         found = values.labels(y)
         with self._one_begins():
             model = self._model_or_none()
@@ -417,6 +461,12 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if method is not None:
             method_given(method)
         found = saving.load(path, cls._get_param_names(), backbone=backbone, method=method, device=device)
+        made = cls._restored(path, found)
+        served.warn_of_unlearned(path, found.beside)
+        return made
+
+    @classmethod
+    def _restored(cls, path: str | os.PathLike[str], found: saving.Loaded) -> Self:
         made = cls(**found.params)
         try:
             parameters.choice(found.params)
@@ -435,8 +485,14 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
     @property
     def n_seen_(self) -> int:
-        """Samples learned so far and not taken back."""
+        """Samples seen so far and not taken back, those held out for the exam too."""
         return self._learned("n_seen_").n_seen
+
+    @property
+    def drift_(self) -> list[Drift]:
+        """What was noticed of classes whose samples are no longer what they were: when (samples learned by then), classes, and
+        their samples by then. A new class is no drift. A model warns of each, whatever its half_life."""
+        return self._learned("drift_").drifts()
 
     def _learned(self, name: str) -> Model:
         model = self._model_or_none()
@@ -460,7 +516,10 @@ class OnlineClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
+        is_open = self.features == "open"
+        tags.input_tags.three_d_array = not is_open
+        tags.input_tags.allow_nan = tags.input_tags.categorical = is_open
+        tags.input_tags.string = isinstance(self.backbone, Embedding)
         tags.transformer_tags.preserves_dtype = ["float32"]  # whatever comes is held as float32
         return tags
 

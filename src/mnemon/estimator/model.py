@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,79 +14,35 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon.errors import Diverged, MnemonError
-from mnemon.estimator import threads
+from mnemon.estimator import drift, threads
+from mnemon.estimator.embedding import network
+from mnemon.estimator.exam import Exam
+from mnemon.estimator.frozen import Frozen
 from mnemon.estimator.online import OnlineLearner
+from mnemon.estimator.parts import Part
 from mnemon.estimator.statistics import OnlineStatistics
+from mnemon.estimator.table import Growth, Table
 from mnemon.estimator.values import class_array
+from mnemon.estimator.widening import mapped, widened
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, check_backbone
-from mnemon.learning.classifier import Classifier
 from mnemon.learning.gaussian import CHUNK
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import BLOCK, Inputs
 from mnemon.learning.learners import backbone_for
-from mnemon.learning.network import Output
 from mnemon.learning.streaming import StreamingLearner
+from mnemon.runtime.warn import warn
 
 FAR = 30  # standard deviations from the mean so far, which no new class is on most features
+EXAM = "exam"  # among the parts
 MAX_CLASSES = 65_536  # every step touches a row of the network for each class
 
 
-class Frozen:
-    """The model between two chunks; nothing in it changes any more, so threads need no lock to predict with it."""
-
-    def __init__(self, learner: OnlineLearner | OnlineStatistics, classifier: Classifier, labels: list[Label]) -> None:
-        own = copy.copy(learner)
-        own.net = copy.deepcopy(learner.net).eval().requires_grad_(False)
-        if learner.average is not None:  # it is what predicts
-            own.net.load_state_dict(learner.average.tensors(), strict=False)
-            own.average = None
-        own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
-        self.labels, self.classes = labels, class_array(labels)
-        # p(c | z) ∝ exp(−‖z − μ_c‖² / 2), the paper's §3.2: half the score
-        self.twice_log_density = classifier.twice_log_density
-        with torch.no_grad():
-            self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
-        self._learner = own
-        self.inputs, self.net = own.inputs, own.net
-
-    def scores(self, x: Tensor) -> Tensor:
-        """Scores [n, classes] of raw samples; −inf for a class that cannot be predicted."""
-        return self._in_parts(x, lambda out: self.classify(out))
-
-    def features(self, x: Tensor) -> Tensor:
-        """What the classifier reads of raw samples [n, width]."""
-        return self._in_parts(x, lambda out: out.features)
-
-    @property
-    def width(self) -> int:
-        return self.features(torch.zeros(1, *self.inputs.shape, dtype=self.inputs.dtype)).shape[1]
-
-    def _in_parts(self, x: Tensor, take: Callable[[Output], Tensor]) -> Tensor:
-        learner = self._learner
-        with torch.no_grad():
-            parts = [take(self.forward(part.to(learner.device))) for part in torch.split(x, learner.eval_batch_size)]
-            return torch.cat(parts).cpu()
-
-    def forward(self, x: Tensor) -> Output:
-        """What the network makes of samples on the device, in one pass."""
-        return self._learner.output(x)
-
-    def classify(self, out: Output) -> Tensor:
-        return self._classify(out)[:, : len(self.classes)]
-
-    def probabilities(self, x: Tensor) -> NDArray[np.float64]:
-        """[n, classes]; each row sums to 1."""
-        return np.asarray(torch.softmax(self.logits(x).double(), 1).numpy())
-
-    def logits(self, x: Tensor) -> Tensor:
-        """The scores as log-densities: their softmax is the posterior. In the precision they were computed in."""
-        scores = self.scores(x)
-        return scores / 2 if self.twice_log_density else scores
-
-
 class Model:
-    """`n_seen` and `n_classes` are those of the last whole chunk; a chunk that fails leaves everything as it was."""
+    """`n_seen` and `n_classes` are those of the last whole chunk; a chunk that fails leaves everything as it was.
+
+    `exam`: how many samples of a class are held out of learning; `n_seen` counts them too.
+    """
 
     def __init__(
         self,
@@ -98,28 +54,59 @@ class Model:
         seed: int,
         device: torch.device,
         names: list[Any] | None = None,
+        exam: int = 0,
+        half_life: float | str | None = None,
+        guarded: bool = False,
+        table: Table | None = None,
     ) -> None:
+        # "auto": a class ages once it has drifted. A number of any type is a float from here on.
+        self.half_life = half_life if half_life is None or isinstance(half_life, str) else float(half_life)
+        self.guarded = guarded  # whether it watches for drift and every class keeps memory rows; in mnemon 0.1 none did
         self.choice, self.inputs, self.scaled = choice, inputs, scaled and choice.method.trains
         self.seed, self.device = seed, device
-        self.names = names  # of the features, where they have some
-        self.learner = self._learner(backbone)
+        self.names = names  # of the features, where they have some and are fixed
+        self.table = table  # how the features are written, where they are not
+        self.backbone = network(backbone)
+        self.learner = self._learner(self.backbone)
+        self.parts: dict[str, Part] = {}  # what else it keeps, by name
+        if exam:
+            self.parts[EXAM] = Exam(exam, inputs)
+        if guarded:
+            self.parts["drift"] = drift.Detector(inputs.shape, seed)
         self.labels = LabelTable()
         self.n_seen = self.n_classes = 0
         self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
         self._frozen: Frozen | None = None
         self._warned = False  # of another scale, once
+        self._warned_of_rows = False  # of more classes than memory rows, once
 
-    def _learner(self, backbone: Backbone) -> OnlineLearner | OnlineStatistics:
+    def _learner(self, backbone: Backbone, inputs: Inputs | None = None) -> OnlineLearner | OnlineStatistics:
+        """A fresh one; of samples as those so far, unless others are given."""
         method, objective, _ = self.choice
+        inputs = inputs or self.inputs
         check_backbone(type(method), backbone)
         if isinstance(backbone, str):  # what is given may be anything
-            backbone = backbone_for(method, backbone, self.inputs.shape)
+            backbone = backbone_for(method, backbone, inputs.shape)
         if not method.trains:
             return OnlineStatistics(
-                method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device
+                method,
+                objective,
+                inputs,
+                half_life=None if isinstance(self.half_life, str) else self.half_life,
+                backbone=backbone,
+                seed=self.seed,
+                device=self.device,
             )
         return OnlineLearner(
-            method, objective, self.inputs, backbone=backbone, seed=self.seed, device=self.device, scaled=self.scaled
+            method,
+            objective,
+            inputs,
+            scaled=self.scaled,
+            floor=self.guarded,
+            half_life=self.half_life,
+            backbone=backbone,
+            seed=self.seed,
+            device=self.device,
         )
 
     def classes(self) -> NDArray[Any]:
@@ -147,12 +134,48 @@ class Model:
     def dictionary(self) -> OnlineStatistics | None:
         """A learner with the same features that has learned nothing; None for a network."""
         with self.lock:
-            if not isinstance(self.learner, OnlineStatistics):
-                return None
+            if not isinstance(self.learner, OnlineStatistics) or self.table is not None:
+                return None  # open tables need none: their features are matched by name
             made = self._learner(self.learner.net.backbone)
             assert isinstance(made, OnlineStatistics)
             made.take_dictionary(self.learner)
             return made
+
+    # --- features that come later
+
+    @contextlib.contextmanager
+    def grown(self, growth: Growth | None) -> Iterator[None]:
+        """Within, samples have the columns of a table that grew; if what is done there fails, all is as it was."""
+        if growth is None or growth.table is self.table:
+            yield
+            return
+        with self.lock:
+            before = {name: vars(self)[name] for name in ("table", "inputs", "learner", "parts")}
+            wider = len(growth.past) > 0
+            if wider:
+                learner, parts = self.wider(growth.past)
+                self.learner, self.inputs, self.parts = learner, learner.inputs, parts
+            self.table = growth.table
+            try:
+                yield
+            except BaseException:
+                vars(self).update(before if wider else {"table": before["table"]})  # `learn` put back the rest
+                raise
+
+    def wider(self, past: list[float]) -> tuple[OnlineLearner | OnlineStatistics, dict[str, Part]]:
+        """Copies of learner and parts with further columns, which hold `past` in all samples so far."""
+        made = self._learner(self.backbone, self.inputs._replace(shape=(self.inputs.shape[0] + len(past),)))
+        parts = {name: part.copy() for name, part in self.parts.items()}
+        d, new = self.inputs.shape[0], torch.tensor(past, dtype=torch.float64)
+        for part in parts.values():
+            part.recode(torch.eye(d + len(past), d, dtype=torch.float64), torch.cat([new.new_zeros(d), new]))
+        return widened(made, self.learner, past), parts
+
+    def mapped(self, theirs: OnlineStatistics, a: NDArray[Any], b: NDArray[Any]) -> OnlineStatistics:
+        """A learner as if another one, of a model like this, had learned a·x + b where it learned x."""
+        made = self._learner(self.backbone, self.inputs._replace(shape=(len(b),)))
+        assert isinstance(made, OnlineStatistics)
+        return mapped(made, theirs, a, b)
 
     def fork(self) -> OnlineLearner | OnlineStatistics:
         """A copy of the learner as the last whole chunk left it; to be called with the lock held."""
@@ -160,38 +183,94 @@ class Model:
         made.restore(self.learner.state(), steps=self.learner.steps, samples=self.learner.samples)
         return made
 
-    def replace(self, learner: OnlineLearner | OnlineStatistics, labels: Iterable[Label]) -> None:
-        """Go on with another learner and its labels; to be called with the lock held. One update, so that no thread and no
-        interrupt finds half of it."""
-        table = LabelTable(labels)
+    def replace(
+        self,
+        learner: OnlineLearner | OnlineStatistics,
+        labels: Iterable[Label],
+        parts: dict[str, Part],
+        table: Table | None = None,
+    ) -> None:
+        """Go on with another learner, its labels and parts; to be called with the lock held. One update, so that no thread and
+        no interrupt finds half of it."""
+        known = LabelTable(labels)
         before = dict(
             vars(self)
         )  # lives on until the update is done: nothing is freed, hence nothing else runs, within
-        vars(self).update(learner=learner, labels=table, n_seen=learner.samples, n_classes=len(table), _frozen=None)
+        vars(self).update(
+            learner=learner,
+            inputs=learner.inputs,
+            table=table or self.table,
+            parts=parts,
+            labels=known,
+            n_seen=learner.samples + len(exam_of(parts) or ()),
+            n_classes=len(known),
+            _frozen=None,
+        )
         before.clear()
 
-    def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> None:
-        """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing."""
+    def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> list[str]:
+        """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing.
+
+        Returns what the user is to be warned of: by the caller, once all is done, since a warning may be an error."""
         classes = list(classes)
-        with self.lock:
+        with self.lock, threads.for_steps(self.learner):
             self.check_classes([*classes, *y])
             if not self._warned and self.n_classes > 1:  # before, another scale may be another class
                 self._warned = _warn_of_another_scale(x, self.learner.over_all())
             before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
-            steps, known = self.learner.steps, len(self.labels)
+            steps, samples, known = self.learner.steps, self.learner.samples, len(self.labels)
+            parts = {name: part.copy() for name, part in self.parts.items()}
             try:
                 self.labels.add(classes)
-                index = torch.from_numpy(self.labels.add(y))
+                index = self.labels.add(y)
                 self.learner.grow(len(self.labels))
-                with threads.for_steps(self.learner):
-                    self._learn(x.to(self.device), index.to(self.device))
+                alarms = self._watch(x, torch.from_numpy(index))
+                self._learn(x, index, alarms)
             except BaseException:  # an interrupt in the middle of a chunk, too
                 self.learner = self._learner(self.learner.net.backbone)
-                self.learner.restore(before, steps=steps, samples=self.n_seen)
-                self.labels = LabelTable(self.labels.labels[:known])
+                self.learner.restore(before, steps=steps, samples=samples)
+                self.labels, self.parts = LabelTable(self.labels.labels[:known]), parts
                 raise
             self._frozen = None
-            self.n_seen, self.n_classes = self.learner.samples, len(self.labels)
+            self.n_seen = self.learner.samples + len(exam_of(self.parts) or ())
+            self.n_classes = len(self.labels)
+            said = drift.sentence(self.drifts()[-len(alarms) :], self.half_life) if alarms else None
+            return [sentence for sentence in (said, self._of_rows()) if sentence]
+
+    def detector(self) -> drift.Detector | None:
+        part = self.parts.get("drift")
+        return part if isinstance(part, drift.Detector) else None
+
+    def drifts(self) -> list[drift.Drift]:
+        with self.lock:
+            detector = self.detector()
+            return [] if detector is None else detector.drifts(self.labels.labels)
+
+    def aged(self) -> NDArray[np.bool_]:
+        """Whether older samples of a class count less, since it has drifted [classes]."""
+        detector = self.detector()
+        return np.zeros(self.n_classes, bool) if detector is None else detector.aged[: self.n_classes]
+
+    def _watch(self, x: Tensor, y: Tensor) -> list[drift.Alarm]:
+        detector = self.detector()
+        if detector is None:
+            return []
+        with threads.one_thread():
+            return detector.observe(x, y, len(self.labels))
+
+    def _of_rows(self) -> str | None:
+        """What to say, once, if the memory has no row for each class and the classifier reads the memory."""
+        learner, size = self.learner, self.choice.method.memory_size
+        if self._warned_of_rows or self.n_classes <= size or not isinstance(learner, OnlineLearner):
+            return None
+        if not (self.guarded and learner.keeps and "memory" in self.choice.classifiers[0].needs):
+            return None
+        self._warned_of_rows = True
+        return (
+            f"there are {self.n_classes:,} classes and {size:,} rows in the memory: a class without a row (now "
+            f"{learner.rowless():,}) is predicted by the mean of its features as they were when it was learned; a larger "
+            "memory_size keeps samples of all."
+        )
 
     def check_classes(self, labels: list[Label]) -> None:
         """Refuse more classes than there can be."""
@@ -204,25 +283,30 @@ class Model:
                 "be learned; is y an identifier or a measurement instead of a class?"
             )
 
-    def _learn(self, x: Tensor, y: Tensor) -> None:
-        batch = self.choice.method.batch_size
-        rows = np.arange(len(x))
-        whole = rows[: len(x) // batch * batch].reshape(-1, batch)
-        # Batches mean nothing to sums: they are handed over in as large blocks as are added at once.
-        block = BLOCK if self.choice.method.trains else max(BLOCK, CHUNK // batch)
-        for start in range(0, len(whole), block):
-            self.learner.learn(x, y, whole[start : start + block])
-            self.learner.check()
-        if whole.size < len(x):
-            self.learner.learn(x, y, rows[None, whole.size :])
-        self._check_finite()
+    def _learn(self, x: Tensor, index: NDArray[np.int64], alarms: list[drift.Alarm]) -> None:
+        """Learn a chunk but for what is held out. Where old samples of a drifted class are to count less, they do so from the
+        batch on that follows the alarm; those of them in the exam are learned before, as old ones."""
+        batch = self.choice.method.batch_size if self.choice.method.trains else 1  # of sums there are none
+        follow, before, start = self.half_life == "auto", self.n_seen, 0
+        detector, exam = self.detector(), exam_of(self.parts)
 
-    def _check_finite(self) -> None:
-        """A loss is looked at before its step; what the last step did shows in the parameters only."""
-        self.learner.check()
-        sums = [p.detach().sum() for p in self.learner.parameters]  # one value that is not finite makes its sum so
-        if sums and not bool(torch.stack(sums).isfinite().all()):
-            raise Diverged(f"training diverged (learning rate {self.choice.method.lr}): a parameter is not finite.")
+        def learn(start: int, stop: int) -> None:
+            part, y, held = x[start:stop], index[start:stop], None
+            if exam is not None and start < stop:
+                part, held = exam.hold_out(part, y)
+            learn_batches(self.learner, part, torch.from_numpy(y), held)
+
+        for alarm in alarms:
+            assert detector is not None
+            detector.note(before + alarm.position + 1, alarm, aged=follow)
+            if follow:
+                stop = min(len(x), -(-(alarm.position + 1) // batch) * batch)
+                learn(start, stop)
+                if exam is not None:
+                    learn_batches(self.learner, *exam.take(alarm.c))
+                self.learner.discount(alarm.c)
+                start = stop
+        learn(start, len(x))
 
     def frozen(self) -> Frozen:
         """The model as the last whole chunk left it. While nobody learns, and while a chunk is being learned of which the
@@ -233,7 +317,11 @@ class Model:
                 frozen = self._frozen
                 if frozen is None:
                     labels = self.labels.labels[: self.n_classes]
-                    frozen = self._frozen = Frozen(self.learner, self.choice.classifiers[0], labels)
+                    exam = exam_of(self.parts)
+                    asked = None if exam is None else exam.copy()
+                    frozen = Frozen(self.learner, self.choice.classifiers[0], labels, asked)
+                    frozen.table = self.table
+                    self._frozen = frozen
         return frozen
 
     # --- copies: a lock cannot be one, and a copy must not be half a chunk
@@ -247,6 +335,57 @@ class Model:
         vars(self).update(state, lock=threading.RLock(), _frozen=None)
 
 
+def exam_of(parts: dict[str, Part]) -> Exam | None:
+    """The exam among the parts of a model, where it has one."""
+    exam = parts.get(EXAM)
+    assert exam is None or isinstance(exam, Exam)
+    return exam
+
+
+def learn_batches(
+    learner: OnlineLearner | OnlineStatistics, x: Tensor, y: Tensor, held: NDArray[np.bool_] | None = None
+) -> None:
+    """Learn samples x of the classes y, but for those that are `held` out, in batches of batch_size samples, of which the last
+    may be smaller. Batches are cut before those held out are left out, so that the same samples are in a batch whatever the
+    chunks, as long as these are of whole batches."""
+    x, y = x.to(learner.device), y.to(learner.device)
+    batch, rows = learner.method.batch_size, np.arange(len(x))
+    # Batches mean nothing to sums: they are handed over in as large blocks as are added at once.
+    block = BLOCK if learner.method.trains else max(BLOCK, CHUNK // batch)
+    with threads.for_steps(learner):
+        for same in _of_one_size(rows, held, batch, apart=learner.method.trains):
+            for start in range(0, len(same), block):
+                learner.learn(x, y, same[start : start + block])
+                learner.check()
+        _check_finite(learner)
+
+
+def _of_one_size(
+    rows: NDArray[np.int64], held: NDArray[np.bool_] | None, batch: int, *, apart: bool
+) -> Iterator[NDArray[np.int64]]:
+    """Batches in their order, those of one size that follow each other as one table [batches, size]. `apart`: batches are cut
+    before what is held out is left out."""
+    if held is not None and not apart:
+        rows, held = rows[~held], None
+    starts = np.arange(0, len(rows), batch)
+    left_out = np.zeros(len(rows), np.bool_) if held is None else held
+    sizes = np.add.reduceat(~left_out, starts, dtype=np.int64) if len(rows) else starts
+    at, kept = 0, rows[~left_out]
+    for same in np.split(sizes, np.flatnonzero(np.diff(sizes)) + 1):
+        count = int(same.sum())
+        if count:
+            yield kept[at : at + count].reshape(len(same), -1)
+        at += count
+
+
+def _check_finite(learner: OnlineLearner | OnlineStatistics) -> None:
+    """A loss is looked at before its step; what the last step did shows in the parameters only."""
+    learner.check()
+    sums = [p.detach().sum() for p in learner.parameters]  # one value that is not finite makes its sum so
+    if sums and not bool(torch.stack(sums).isfinite().all()):
+        raise Diverged(f"training diverged (learning rate {learner.method.lr}): a parameter is not finite.")
+
+
 def _warn_of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> bool:
     """Say it if most features of a chunk are where none of them ever was: pixels in 0 … 255 after those in 0 … 1."""
     if x.ndim != 2 or so_far is None:
@@ -256,9 +395,8 @@ def _warn_of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> b
     away = (x.mean(0, dtype=torch.float64) - mean).abs() > FAR * std
     if int((away & varies).sum()) <= int(varies.sum()) / 2:
         return False
-    warnings.warn(
+    warn(
         f"on more than half of the features these samples are over {FAR} standard deviations away from the mean of "
-        "those before; were they scaled in another way?",
-        stacklevel=6,  # the user's line, above partial_fit, _learn, _take and learn; or learn_many, _learn_rows, …
+        "those before; were they scaled in another way?"
     )
     return True

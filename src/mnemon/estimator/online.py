@@ -10,11 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from mnemon.estimator.keeping import Keeper, Rows
 from mnemon.learning.learner import Inputs, Learner, Parameters
-from mnemon.learning.method import Batch, Draws, StepResult
+from mnemon.learning.memory import EMPTY
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Output
 
 CLIP = 5.0  # standard deviations; a feature that was constant so far may jump by any number of them
+LATEST = 10  # samples the features of a class without a row are averaged over: the network has moved since older ones
+
+
+def has_reservoir(method: type[Method]) -> bool:
+    """Whether the method's memory is a reservoir, whose rows the estimator may choose otherwise."""
+    return method.replays and method.memory_rule == Method.memory_rule
 
 
 class Scaling:
@@ -45,27 +53,124 @@ class Scaling:
         wide = (-1, *[1] * (x.ndim - 2))  # one number a channel, for all its pixels
         return ((x.double() - self.mean.reshape(wide)) / std.reshape(wide)).clamp(-CLIP, CLIP)
 
+    def beyond(self, x: Tensor) -> Tensor:
+        """By how much samples are outside of what `__call__` lets through [n]: the root mean square of their deviations over
+        the features that vary, by the largest that is let through; 1 within."""
+        std = (self.squares / self.count.clamp(min=1)).sqrt()
+        wide = (-1, *[1] * (x.ndim - 2))
+        varies = std > 1e-7 * self.mean.abs()
+        scale = torch.where(varies, 1 / torch.where(varies, std, 1.0), 0.0)
+        away = (x.double() - self.mean.reshape(wide)) * scale.reshape(wide)
+        return (away.flatten(1).square().mean(1).sqrt() / CLIP).clamp(min=1.0)
+
     def state(self) -> dict[str, Tensor]:
         return {"scaling.count": self.count, "scaling.mean": self.mean, "scaling.squares": self.squares}
 
 
 class OnlineLearner(Learner):
-    """`scaled`: samples are scaled by what was seen so far instead of by the fixed map of `inputs`."""
+    """`scaled`: samples are scaled by what was seen so far instead of by the fixed map of `inputs`.
+    `floor`: every class keeps rows of the memory; one for which there is no room keeps the mean of its features.
+    `half_life`: samples of a class after which half of its rows are replaced; "auto": rows of a class that has drifted are.
+    """
 
-    def __init__(self, *args: Any, scaled: bool, **named: Any) -> None:
+    def __init__(
+        self, *args: Any, scaled: bool, floor: bool = False, half_life: float | str | None = None, **named: Any
+    ) -> None:
         super().__init__(*args, **named)
         inputs: Inputs = self.inputs
         self.scaling = Scaling(inputs.shape[0], self.device) if scaled else None
         body = self.net.backbone
         self._fixed_body = not any(p.requires_grad for p in body.parameters())
         self._norms = [] if self._fixed_body else [m for m in self.net.modules() if isinstance(m, _BatchNorm)]
+        self.half_life = half_life
+        # Methods that choose their rows themselves know neither a floor nor an age.
+        self.keeps = (floor or half_life is not None) and has_reservoir(type(self.method))
+        self.stale = torch.zeros(self.memory.size, dtype=torch.bool)  # rows of a drifted class, on the host
+        # Of classes without a row: the mean of their features as they were, and of how many samples. No rows until needed.
+        self.apart = torch.zeros(0, self.net.dim, dtype=self.dtype, device=self.device)
+        self.apart_counts = torch.zeros(0, dtype=torch.int64, device=self.device)
+
+    def plan(self, span: Span) -> Plan:
+        plan = super().plan(span)
+        if not self.keeps:
+            return plan
+        held = self.memory.y[: self.memory.size].cpu().numpy()
+        rows = Rows.of(held, self.stale.numpy(), len(self.counts))
+        age = self.half_life if isinstance(self.half_life, float | int) else None
+        plan = plan | Keeper(rows, span, age).plan(plan["write"])
+        self.stale = torch.from_numpy(rows.stale)
+        return plan
 
     def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
         if self.scaling is not None:
             self.scaling.update(x)
+        if "leave" in draws_:
+            self._remember(x, y, draws_["leave"], draws_["apart"])
         if self._fixed_body:  # a network that is not trained keeps its BatchNorm statistics too
             self.net.backbone.eval()
-        return super().step(x, y, draws_)
+        loss = super().step(x, y, draws_)
+        if "copy" in draws_:
+            self.memory.copy(*draws_["copy"])
+        return loss
+
+    def discount(self, c: int) -> None:
+        """A class has drifted: its rows are replaced by its next samples. An average that follows the stream does so at once,
+        as when a class is new."""
+        self.stale |= (self.memory.y[: self.memory.size] == c).cpu()
+        if self.average is not None and isinstance(self.method.average, str):
+            self.average.age.zero_()
+
+    def rowless(self) -> int:
+        """Classes that were seen and have no row in the memory."""
+        held = torch.zeros_like(self.seen)
+        rows = self.memory.y[: self.memory.size]
+        held[rows[rows != EMPTY]] = True
+        return int((self.seen & ~held).sum())
+
+    def _remember(self, x: Tensor, y: Tensor, leave: Tensor, apart: Tensor) -> None:
+        """Keep the mean features of classes whose last row is about to be overwritten, or that have none and get none."""
+        leave, apart = leave[leave < self.memory.size], apart[apart < len(y)]
+        if not len(leave) + len(apart):
+            return
+        if not len(self.apart_counts):
+            self._grow_apart(len(self.seen))
+        stored = self._input(self.memory.x[leave])
+        with self.evaluating():
+            f = self.predict_output(torch.cat([stored, self.normalise(x[apart])])).features
+        classes, index = torch.unique(torch.cat([self.memory.y[leave], y[apart]]), return_inverse=True)
+        n = torch.bincount(index, minlength=len(classes))
+        mean = torch.zeros_like(self.apart[classes]).index_add_(0, index, f.to(self.dtype)) / n[:, None]
+        self.apart_counts[classes] += n
+        share = (n / self.apart_counts[classes].clamp(max=LATEST)).clamp(max=1)
+        self.apart[classes] += share[:, None] * (mean - self.apart[classes])
+
+    def _grow_apart(self, classes: int) -> None:
+        more = classes - len(self.apart_counts)
+        self.apart = torch.cat([self.apart, self.apart.new_zeros(more, self.apart.shape[1])])
+        self.apart_counts = torch.cat([self.apart_counts, self.apart_counts.new_zeros(more)])
+
+    def memory_features(self) -> tuple[Tensor, Tensor]:
+        """As any learner's; a class that has no row and was remembered has its mean in place of one."""
+        f, y = super().memory_features()
+        if not len(self.apart_counts):
+            return f, y
+        alone = self.seen & (self.apart_counts > 0)
+        alone[y] = False
+        c = alone.nonzero().flatten()
+        return torch.cat([f, self.apart[c].to(f.dtype)]), torch.cat([y, c])
+
+    def grow(self, classes: int) -> None:
+        super().grow(classes)
+        if len(self.apart_counts):
+            self._grow_apart(len(self.seen))
+
+    def regroup(self, source: list[int], to: list[int]) -> None:
+        if len(self.apart_counts):
+            rows = torch.tensor(source, dtype=torch.int64, device=self.device)
+            for table in (self.apart, self.apart_counts):
+                table[: len(to)] = torch.cat([table[rows], torch.zeros_like(table[: len(to) - len(source)])])
+        super().regroup(source, to)
+        self.stale &= False  # the rows stand in other places now
 
     def normalise(self, x: Tensor) -> Tensor:
         return super().normalise(x) if self.scaling is None else self.scaling(x).to(self.dtype)
@@ -77,7 +182,16 @@ class OnlineLearner(Learner):
         return self.scaling.mean, self.scaling.squares / self.scaling.count.clamp(min=1)
 
     def state(self) -> dict[str, Tensor]:
-        return super().state() | (self.scaling.state() if self.scaling is not None else {})
+        found = super().state() | (self.scaling.state() if self.scaling is not None else {})
+        if self.keeps:
+            found |= {"apart.means": self.apart, "apart.counts": self.apart_counts, "memory.stale": self.stale}
+        return found
+
+    def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
+        if self.keeps and len(state.get("apart.counts", ())):
+            self.grow(len(state["seen"]) if "seen" in state else 0)
+            self._grow_apart(len(self.seen))
+        super().restore(state, steps=steps, samples=samples)
 
     def loss_and_gradient(self, batch: Batch, new: int) -> StepResult:
         with self._alone(batch):

@@ -13,6 +13,8 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import values
 from mnemon.learning.learner import Inputs
 
+OPEN = "(OnlineClassifier(features='open') takes missing values, categories and features that come later.)"
+
 
 def listed(X: Any) -> Any:
     """A frame as it is, anything else as a list of its samples; an iterator is read to its end."""
@@ -72,7 +74,7 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
     try:
         a = np.asarray(table, np.float64)
     except (ValueError, TypeError) as error:
-        raise MnemonError(f"a feature is not a number: {error}.") from None
+        raise MnemonError(f"a feature is not a number: {error}. {OPEN}") from None
     if a.size == 0:
         raise MnemonError("there must be at least one sample with at least one feature.")
     x = values.tensor(a)
@@ -87,8 +89,12 @@ def _check(found: Collection[Any], names: list[Any], known: Set[Any]) -> None:
     if mine != known:
         missing = next((name for name in names if name not in mine), None)
         if missing is not None:
-            raise MnemonError(f"the feature {missing!r} is missing; each sample has the features of the first one.")
+            raise MnemonError(
+                f"the feature {missing!r} is missing; each sample has the features of the first one. {OPEN}"
+            )
         strange = next(name for name in found if name not in known)
-        raise MnemonError(f"the feature {strange!r} was not in the first sample; each one has the same features.")
+        raise MnemonError(
+            f"the feature {strange!r} was not in the first sample; each one has the same features. {OPEN}"
+        )
     if len(mine) < len(found):
         raise MnemonError("two columns have the same name; the name is how a feature is told.")

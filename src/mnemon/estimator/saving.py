@@ -20,8 +20,10 @@ import mnemon
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
-from mnemon.estimator.model import MAX_CLASSES, Model
+from mnemon.estimator.model import MAX_CLASSES, Model, exam_of
+from mnemon.estimator.parameters import ADDED, FLOAT32, check_half_life, exam, same
 from mnemon.estimator.statistics import OnlineStatistics
+from mnemon.estimator.table import Table
 from mnemon.files import is_clutter
 from mnemon.learning import methods
 from mnemon.learning.build import choose, meaningless
@@ -34,9 +36,12 @@ KIND, VERSION = "online-classifier", 1
 DTYPES = {"uint8": (torch.uint8, "U8"), "float32": (torch.float32, "F32")}
 ELSEWHERE = ("method", "backbone", "average")  # parameters that are stated apart, the last one among the options
 COUNTS = 2**53  # samples, steps: any whole number JSON holds exactly
+LARGEST_WEIGHT = 1e30  # of a network: beyond it the next product is not finite
+PART = "part."  # tensors of what the model keeps beside its learner
 BESIDE = "beside."  # tensors that are not the model's, but were saved in the same breath
 LOCK = ".saving.lock"  # two that save at once would write into each other's files; `mnemon fit` holds a lock of its own
-OTHERS = re.compile(r"log\.json|\.(saving\.)?lock|\.log\.json\..*\.part")  # what else the folder of a model may hold
+# What else the folder of a model may hold.
+OTHERS = re.compile(r"log\.json|\.(saving\.)?lock|\.log\.json\..*\.part|\.?journal\.sqlite.*")
 DAMAGE = (  # what reading a file that is not as it was written can raise
     OSError,
     safetensors.SafetensorError,
@@ -66,10 +71,15 @@ def check_folder(folder: Path) -> None:
 
 
 def save(
-    path: str | os.PathLike[str], params: dict[str, Any], model: Model, beside: dict[str, Tensor] | None = None
+    path: str | os.PathLike[str],
+    params: dict[str, Any],
+    model: Model,
+    beside: dict[str, Tensor] | None = None,
+    number: int | None = None,
 ) -> None:
     """Write the model into the folder `path`: whole, or not at all; what was there before stays until then. `beside` is
-    saved with it and given back by `load`: what somebody knows about this very state of the model."""
+    saved with it and given back by `load`: what somebody knows about this very state of the model. `number` is that of the
+    checkpoint, which replaces those from there on; None: the next one."""
     folder = Path(path)
     check_folder(folder)
     with checkpoint.alone(folder, LOCK), model.lock:  # a chunk is in it wholly or not
@@ -78,7 +88,7 @@ def save(
             "kind": KIND,
             "version": VERSION,
             "mnemon": mnemon.__version__,
-            "params": {name: _plain(given) for name, given in params.items() if name not in ELSEWHERE},
+            "params": {name: _plain(given) for name, given in params.items() if _is_stated(name, given)},
             "method": method.name,
             "own method": methods.methods().get(method.name) is not type(method),
             "backbone": params["backbone"] if isinstance(params["backbone"], str) else None,
@@ -90,18 +100,30 @@ def save(
             "scaled": model.scaled,
             "names": model.names,
             "labels": model.labels.labels,
+            "guarded": model.guarded,
             "steps": model.learner.steps,
             "samples": model.learner.samples,
         }
-        tensors = model.learner.state() | {f"{BESIDE}{name}": tensor for name, tensor in (beside or {}).items()}
-        checkpoint.save(folder, checkpoint.newest(folder) + 1, tensors, values)
+        if model.table is not None:
+            values["table"] = model.table.as_json()
+        kept = {f"{PART}{name}.{key}": t for name, part in model.parts.items() for key, t in part.state().items()}
+        tensors = model.learner.state() | kept | {f"{BESIDE}{name}": tensor for name, tensor in (beside or {}).items()}
+        checkpoint.save(folder, number or checkpoint.newest(folder) + 1, tensors, values)
 
 
-def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, method: Any, device: Any) -> Loaded:
+def load(
+    path: str | os.PathLike[str],
+    names: list[str],
+    *,
+    backbone: Any = None,
+    method: Any = None,
+    device: Any = None,
+    number: int | None = None,
+) -> Loaded:
     """The model in the folder `path`; anything that is not exactly a saved model is a MnemonError. `names` are those of the
-    constructor's parameters."""
+    constructor's parameters, `number` that of the checkpoint (None: the newest)."""
     folder = Path(path)
-    number = checkpoint.newest(folder)
+    asked, number = number, number or checkpoint.newest(folder)
     if number == 0:
         raise MnemonError(f"{folder} holds no saved model.")
     found = None
@@ -113,7 +135,9 @@ def load(path: str | os.PathLike[str], names: list[str], *, backbone: Any, metho
     except (MnemonError, MemoryError, PermissionError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
     except DAMAGE as error:
-        if isinstance(error, FileNotFoundError) and checkpoint.newest(folder) != number:  # it was replaced as we read
+        if (
+            isinstance(error, FileNotFoundError) and checkpoint.newest(folder) != number and asked is None
+        ):  # it was replaced as we read
             return load(path, names, backbone=backbone, method=method, device=device)
         back = "" if found else _way_back(folder, number)  # what could be read may be right, and what was given wrong
         raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}{back}") from None
@@ -157,6 +181,8 @@ def _check(values: dict[str, Any], shapes: checkpoint.Shapes) -> None:
     for name in ("net.head_weight", "net.proxies", "net.prototypes", "net.prior"):
         _need(name not in shapes or _size(shapes, name) == capacity, "its class rows do not match its classes")
     _need(isinstance(values["options"], dict) and isinstance(values["params"], dict), "its parameters are none")
+    sizes = [given for given in values["options"].values() if type(given) in (int, float)]
+    _need(all(abs(size) <= FLOAT32 for size in sizes), "an option is out of range")
     memory = values["options"].get("memory_size", 0)
     kept, sides = shapes["memory.x"]
     _need(
@@ -185,11 +211,15 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
     options = dict(values["options"])
     if "average" not in meaningless(method if isinstance(method, type) else methods.method(method)):
         options.setdefault("average", "auto")  # mnemon 0.1 had no other, and did not state it
-    params = dict(values["params"]) | {
-        "method": method,
-        "backbone": backbone,
-        "average": options.get("average", "auto"),
-    }
+    params = (
+        ADDED
+        | values["params"]
+        | {
+            "method": method,
+            "backbone": backbone,
+            "average": options.get("average", "auto"),
+        }
+    )
     if device is not None:
         params["device"] = device
     choice = choose(method, values["loss"], [values["classifier"]], options)
@@ -199,8 +229,14 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
     _need(
         names is None or (_is_list(names, str, int) and shape == (len(names),)), "its features do not match their names"
     )
+    table = Table.from_json(values["table"]) if "table" in values else None
+    _need((table is not None) == (params["features"] == "open"), "its features are neither fixed nor open")
+    _need(table is None or (shape == (table.width,) and names is None), "its features do not match its samples")
     _need(type(values["scaled"]) is bool, "its scaling is neither on nor off")
     _need(type(params["seed"]) is int, "its seed is none")
+    guarded = values.get("guarded", False)  # as no model of mnemon 0.1 is
+    _need(type(guarded) is bool, "it is neither guarded nor not")
+    check_half_life(params["half_life"], type(choice.method))
     model = Model(
         choice,
         Inputs(shape, dtype) if dtype == torch.uint8 else Inputs(shape, dtype, 0.0, 1.0),
@@ -209,14 +245,31 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
         seed=params["seed"],
         device=choose_device(params["device"]),
         names=names,
+        exam=exam(params["exam"]),
+        half_life=params["half_life"],
+        guarded=guarded,
+        table=table,
     )
     beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BESIDE)}
+    kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PART)}
     model.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
     model.labels = LabelTable(values["labels"])
     _need(len(model.labels) == len(values["labels"]), "a label comes twice")
-    model.n_seen, model.n_classes = values["samples"], len(model.labels)
+    model.n_classes = len(model.labels)
+    for name, part in model.parts.items():
+        prefix = f"{PART}{name}."
+        own = {key.removeprefix(prefix): kept.pop(key) for key in list(kept) if key.startswith(prefix)}
+        if own:
+            part.restore(own, model.n_classes)
+    model.n_seen = values["samples"] + len(exam_of(model.parts) or ())
+    _need(not kept, "it keeps what its parameters do not ask for")
     _check_state(model)
     return Loaded(params, model, {name.removeprefix(BESIDE): tensor for name, tensor in beside.items()})
+
+
+def _is_stated(name: str, given: Any) -> bool:
+    """Whether a parameter is saved as one; at the meaning it has where it is absent, one that came later is not."""
+    return name not in ELSEWHERE and not (name in ADDED and same(given, ADDED[name]))
 
 
 def _average(method: Method) -> dict[str, Any]:
@@ -226,23 +279,39 @@ def _average(method: Method) -> dict[str, Any]:
 
 def _check_state(model: Model) -> None:
     """What learning and prediction rely on."""
-    learner, classes = model.learner, model.n_classes
+    learner, classes, named = model.learner, model.n_classes, isinstance(model.backbone, str)
     for name, tensor in learner.state().items():
         if name.startswith("memory.") and name != "memory.x":
             continue  # what a method keeps beside a row may be infinite (DER++: logits of classes not seen then)
-        _need(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"{name} is not finite")
+        if not tensor.is_floating_point():
+            continue
+        _need(bool(torch.isfinite(tensor).all()), f"{name} is not finite")
+        if named and name.startswith(
+            ("net.", "average.", "velocity.")
+        ):  # a network of the user's own may hold any number
+            _need(not bool((tensor.abs() > LARGEST_WEIGHT).any()), f"{name} is out of range")
     rows = learner.memory.y[: learner.memory.size]
     _need(bool(((rows >= -1) & (rows < classes)).all()), "its memory holds a class without a label")
     _need(learner.memory.size == 0 or bool((rows >= 0).any()), "its memory is empty")
     _need(not bool(learner.seen[classes:].any()) and bool(learner.seen.any()), "its classes do not match")
-    _need(bool((learner.counts >= 0).all()) and int(learner.counts.sum()) == model.n_seen, "its counts do not add up")
+    _need(
+        bool((learner.counts >= 0).all()) and int(learner.counts.sum()) == learner.samples, "its counts do not add up"
+    )
     if isinstance(learner, OnlineStatistics):
         waiting, sums = learner.waiting_y, learner.statistics
         _need(bool(((waiting >= 0) & (waiting < classes)).all()), "a sample that waits has no label")
-        _need(sums is None or bool((sums.counts >= 0).all() & (sums.weight >= 0)), "its statistics are out of range")
+        if sums is not None:
+            most = learner.counts[: len(sums.counts)].to(sums.counts) * learner.views + 0.5
+            fine = (sums.counts >= 0).all() & (sums.counts <= most).all() & (sums.rounding >= 0).all()
+            _need(bool(fine & (sums.weight >= 0) & (sums.weight <= COUNTS)), "its statistics are out of range")
     age = 0 if learner.average is None else int(learner.average.age)
-    _need(int(learner.bad_step) == -1 and age >= 0, "its counters are out of range")
-    _need(learner.scaling is None or bool((learner.scaling.squares >= 0).all()), "its scaling is out of range")
+    _need(int(learner.bad_step) == -1 and 0 <= age <= learner.steps, "its counters are out of range")
+    if learner.scaling is not None:
+        count, mean, squares = learner.scaling.count, learner.scaling.mean, learner.scaling.squares
+        pixels = float(COUNTS) * value.MOST_VALUES  # they count one by one
+        fine = (count >= 1) & (count <= pixels) & (mean.abs() <= FLOAT32).all()
+        fine &= (squares >= 0).all() & (squares <= 4 * count * FLOAT32**2).all()
+        _need(bool(fine), "its scaling is out of range")
 
 
 def _need(fine: bool, otherwise: str) -> None:

@@ -14,9 +14,15 @@ from mnemon.learning.streaming import StreamingLearner
 class OnlineStatistics(StreamingLearner):
     """Its features are not scaled as they come: what was learned before would then be of other features."""
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, half_life: float | None = None, **named: Any) -> None:
         super().__init__(*args, **named)
         self.scaling = None
+        self.half_life = None if half_life is None else half_life * self.views
+
+    def discount(self, c: int) -> None:
+        """A class has drifted: what was learned of it counts as one sample from now on."""
+        if self.statistics is not None:
+            self.statistics.discount(c, self.views)
 
     def over_all(self) -> tuple[Tensor, Tensor] | None:
         """Mean and variance of each feature, where samples are features."""

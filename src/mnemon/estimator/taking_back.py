@@ -18,7 +18,8 @@ from torch import Tensor
 
 from mnemon.errors import MnemonError
 from mnemon.estimator import values
-from mnemon.estimator.model import Model
+from mnemon.estimator.exam import Exam
+from mnemon.estimator.model import Model, exam_of, learn_batches
 from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.learning.labels import Label, LabelTable
@@ -26,11 +27,27 @@ from mnemon.learning.memory import EMPTY, sample_keys
 
 
 class Draft:
-    """A model to be: the learner is a copy, and may be changed."""
+    """A model to be: learner and parts are copies, and may be changed."""
 
     def __init__(self, model: Model) -> None:
         self.learner = model.fork()
+        self.parts = {name: part.copy() for name, part in model.parts.items()}
+        self.table = model.table
         self.labels: list[Label] = list(model.labels.labels[: model.n_classes])
+
+    def regroup(self, source: list[int], to: list[int]) -> None:
+        """Class c becomes class to[c], or goes where that is −1; source[i] is the class whose tables class i takes over."""
+        self.learner.regroup(source, to)
+        for part in self.parts.values():
+            part.regroup(to)
+        self.learn_surplus(exam_of(self.parts))
+
+    def learn_surplus(self, exam: Exam | None) -> None:
+        """Learn what has no place in the exam any more, since classes became one."""
+        if exam is not None:
+            x, y = exam.cut()
+            if len(y):
+                learn_batches(self.learner, x, y)
 
     def index(self, labels: list[Label]) -> list[int]:
         """The class of each label, which must have been learned or registered."""
@@ -49,21 +66,29 @@ def _draft(model: Model) -> Iterator[Draft]:
         yield draft
         if not bool(draft.learner.seen.any()):
             raise MnemonError("nothing that was learned would be left; fresh() makes one that has learned nothing.")
-        model.replace(draft.learner, draft.labels)
+        model.replace(draft.learner, draft.labels, draft.parts, draft.table)
 
 
 def forget_samples(model: Model, x: Tensor, y: list[Label]) -> None:
     """Take samples back. Statistics: exactly. A network: every memory row that equals one of them goes."""
     with _draft(model) as draft:
         learner, index = draft.learner, torch.tensor(draft.index(y), dtype=torch.int64)
-        given = np.bincount(index.numpy(), minlength=len(draft.labels))
+        kept = torch.zeros(len(index), dtype=torch.bool)  # in a part, which held it out of learning
+        for part in draft.parts.values():
+            kept |= part.forget(x, index)
+        given = np.bincount(index[~kept].numpy(), minlength=len(draft.labels))
         for c in np.flatnonzero(given > learner.counts[: len(given)].numpy()):
             raise MnemonError(
                 f"{given[c]:,} samples of the class {draft.labels[c]!r} are to be forgotten, and only "
                 f"{int(learner.counts[c]):,} were learned."
             )
         if isinstance(learner, OnlineStatistics):
-            learner.forget(x, index)
+            for c in np.flatnonzero((given > 0) & model.aged()):
+                raise MnemonError(
+                    f"samples of the class {draft.labels[c]!r} cannot be taken back exactly: it has drifted, and older ones "
+                    "count less since then (half_life='auto'); forget(label=...) takes back the class."
+                )
+            learner.forget(x[~kept], index[~kept])
         else:
             _forget_rows(learner, x, index)
 
@@ -93,7 +118,7 @@ def forget_class(model: Model, label: Label) -> None:
         source = [c for c in range(len(draft.labels)) if c != gone]
         to = [c - (c > gone) for c in range(len(draft.labels))]
         to[gone] = -1
-        draft.learner.regroup(source, to)
+        draft.regroup(source, to)
         del draft.labels[gone]
 
 
@@ -121,7 +146,7 @@ def rename(model: Model, names: list[tuple[Label, Label]]) -> None:
             # A class that was only registered has untrained rows: one that was learned hands over its own.
             seen = learner.seen.tolist()
             source = [next((c for c in members if seen[c]), members[0]) for _, members in groups]
-            learner.regroup(source, to)
+            draft.regroup(source, to)
         draft.labels = [label for (_, label), _ in groups]
 
 
@@ -136,7 +161,11 @@ def merge(model: Model, other: Model) -> None:
             raise MnemonError(
                 "networks cannot be merged exactly: weights, unlike sums, do not add up; merge works with method='slda'."
             )
-        if model.inputs != other.inputs:
+        if draft.table is not None and theirs.table is not None:
+            learner, theirs.learner = _unite(model, draft, theirs)
+        elif draft.table is not None or theirs.table is not None:
+            raise MnemonError("a model with features='open' cannot be merged with one whose features are fixed.")
+        elif model.inputs != other.inputs:
             mine, its = (values.kind(*each.inputs[:2]) for each in (model, other))
             raise MnemonError(f"a model of samples of {its} cannot be merged with one of {mine}.")
         if model.names != other.names:
@@ -146,7 +175,29 @@ def merge(model: Model, other: Model) -> None:
         classes = torch.from_numpy(table.add(theirs.labels))
         learner.grow(len(table))
         learner.merge(theirs.learner, classes)
+        for name, part in draft.parts.items():
+            if name in theirs.parts:
+                part.merge(theirs.parts[name], classes)
+        exam, its_exam = exam_of(draft.parts), exam_of(theirs.parts)
+        if exam is None and its_exam is not None:  # there is no place for its samples here: all are learned
+            exam = Exam(0, learner.inputs)
+            exam.merge(its_exam, classes)
+        draft.learn_surplus(exam)
         draft.labels = table.labels
+
+
+def _unite(model: Model, draft: Draft, theirs: Draft) -> tuple[OnlineStatistics, OnlineStatistics]:
+    """Give both the columns of both; returns their learners."""
+    assert draft.table is not None
+    assert theirs.table is not None
+    assert isinstance(theirs.learner, OnlineStatistics)
+    draft.table, past, a, b = draft.table.united(theirs.table)
+    if past:
+        draft.learner, draft.parts = model.wider(past)
+    for part in theirs.parts.values():
+        part.recode(torch.from_numpy(a), torch.from_numpy(b))
+    assert isinstance(draft.learner, OnlineStatistics)
+    return draft.learner, model.mapped(theirs.learner, a, b)
 
 
 def _snapshot(model: Model) -> Draft:

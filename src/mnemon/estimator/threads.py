@@ -21,10 +21,10 @@ def for_steps(learner: Learner) -> contextlib.AbstractContextManager[Any]:
     method = learner.method
     samples = method.batch_size + (method.replay_size if method.replays else 0)
     light = isinstance(learner.net.backbone, MLP | nn.Flatten)
-    return _one_thread() if light and samples <= SMALL and learner.device.type == "cpu" else contextlib.nullcontext()
+    return one_thread() if light and samples <= SMALL and learner.device.type == "cpu" else contextlib.nullcontext()
 
 
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
+def one_thread() -> contextlib.AbstractContextManager[Any]:
     """OpenMP is asked, which counts for each thread on its own. `torch.set_num_threads` would count, and for good, in every
     thread of the user's that calls PyTorch for the first time meanwhile, too."""
     torch.get_num_threads()  # the first call in a thread sets PyTorch's default, which must not come later

@@ -86,6 +86,7 @@ def labels(y: Any, what: str = "y") -> list[Label]:
     y = arrays.on_host(arrays.drained(y))
     if y is None:
         raise MnemonError("OnlineClassifier requires y to be passed, but the target y is None.")
+    arrays.check_mask(y, what)
     if isinstance(y, str | bytes | dict) or (not hasattr(y, "__len__") and not hasattr(y, "__array__")):
         raise MnemonError(f"{what} must be a list or an array of labels, not {type(y).__name__}.")
     if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
@@ -135,6 +136,7 @@ def _label(label: Any, what: str) -> Label:
 
 def weights(given: Any, n: int) -> NDArray[np.float64]:
     """One weight a sample, of which an average can be taken."""
+    arrays.check_mask(given, "sample_weight")
     try:
         w = np.asarray(arrays.on_host(arrays.drained(given)), np.float64)
     except (ValueError, TypeError) as error:

@@ -1,0 +1,64 @@
+"""From scores to probabilities that are as high as the model is right: temperature scaling on the exam.
+
+Guo et al. (2017): p = softmax(logits / T), with the T that makes the labels of held-out samples likeliest. One number cannot
+change which class is the likeliest, so predictions stay as they are. All classes weigh the same, whatever the stream was:
+the probabilities are those for classes that are equally frequent.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mnemon.errors import MnemonError
+
+LEAST = 10  # samples in the exam; with fewer there is no temperature
+PSEUDO_ERRORS = 0.1  # so many samples more were wrong: else T would be 0 wherever the whole exam is right
+DEVIATION = 3.0  # of log T around 0 before the exam is seen
+RANGE = 7.0  # of log T: from 1/1,100 to 1,100
+STEPS = 28  # of log T over its range, then halved around the best one
+HALVINGS = 8
+
+
+def probability(reject: Any) -> float | None:
+    """The least probability that `predict` is to be sure of, checked; None: any."""
+    if reject is None:
+        return None
+    if isinstance(reject, bool) or not isinstance(reject, Real) or not 0 <= float(reject) <= 1:
+        raise MnemonError(f"reject is the least probability of a label, a number from 0 to 1, not {reject!r}.")
+    return float(reject)
+
+
+def temperature(logits: Tensor, y: Tensor) -> float | None:
+    """T for logits [n, C] (−inf for a class that cannot be predicted) of samples of the classes y [n]; None if they are too
+    few to tell."""
+    logits = logits.double()
+    classes = torch.isfinite(logits).any(0)
+    usable = classes[y] & torch.isfinite(logits[:, classes]).all(1)
+    if int(usable.sum()) < LEAST or int(classes.sum()) < 2:
+        return None
+    y, logits = (classes.cumsum(0) - 1)[y[usable]], logits[usable][:, classes]
+    weight = 1 / torch.bincount(y)[y].double()  # all classes weigh the same
+    weight *= weight.sum() / weight.square().sum()  # summing to the number of equal weights that are as reliable
+    second = logits.topk(2).indices[:, 1]
+    share = weight / weight.sum()
+
+    def cost(log_t: float) -> float:
+        """Minus the logarithm of the posterior of T; a wrong sample more is one of the second likeliest class."""
+        log_p = torch.log_softmax(logits / math.exp(log_t), 1)
+        right, wrong = (log_p.gather(1, c[:, None]).flatten() for c in (y, second))
+        return float(-(weight @ right) - PSEUDO_ERRORS * (share @ wrong)) + (log_t / DEVIATION) ** 2 / 2
+
+    step = 2 * RANGE / STEPS
+    costs = {i * step - RANGE: cost(i * step - RANGE) for i in range(STEPS + 1)}
+    best = min(costs, key=costs.__getitem__)
+    for _ in range(HALVINGS):
+        step /= 2
+        near = {t: cost(t) for t in (best - step, best + step)} | {best: costs[best]}
+        best = min(near, key=near.__getitem__)
+        costs[best] = near[best]
+    return math.exp(best)

@@ -1,0 +1,108 @@
+"""X of any kind as the samples a model takes: arrays, frames, dicts, and what an embedding function makes vectors of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, validate_data
+from torch import Tensor
+
+from mnemon.data import arrays
+from mnemon.data.layout import unmark
+from mnemon.errors import MnemonError
+from mnemon.estimator import cells, rows, values
+from mnemon.estimator.embedding import Embedding, network
+from mnemon.estimator.model import Model
+from mnemon.estimator.table import Growth, Table, tensor
+
+LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
+
+
+class WrongType(MnemonError, TypeError):
+    """X holds something that is no number, which scikit-learn calls a TypeError."""
+
+
+class SampleReader:
+    """The part of an OnlineClassifier that reads X; scikit-learn notes on it how many features there are, and their names."""
+
+    backbone: Any
+    _given: dict[str, Any]
+
+    def _samples(self, X: Any, model: Model | None, *, learned: bool = False) -> Tensor:
+        """X as the learner holds it; of the kind that was learned before, where something was."""
+        embedding = self._embedding(model)
+        X, last = unmark(X if embedding is None else embedding(X))
+        X = arrays.on_host(arrays.drained(X))
+        with _in_one_sentence():
+            if arrays.is_frame(X):
+                arrays.check_columns(X, "X")
+            elif not hasattr(X, "toarray"):
+                X = arrays.array(X, "X")
+                values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
+                arrays.check_numbers(X, "X")
+            if np.ndim(X) > 2:
+                a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
+            else:
+                a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
+            if a.dtype.kind == "O":  # categories, which scikit-learn leaves as they are
+                a = a.astype(np.float64)
+        x = values.tensor(a, last=last, learned=None if model is None else model.inputs.shape)
+        if learned:
+            values.warn_of_lost_digits(a, x, getattr(self, "feature_names_in_", None))
+        if model is None:
+            return x
+        shape, dtype, *_ = model.inputs
+        if tuple(x.shape[1:]) != shape or x.dtype != dtype:
+            raise MnemonError(
+                f"X holds samples of {values.kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
+                f"{values.kind(shape, dtype)}."
+            )
+        return x
+
+    def _embedding(self, model: Model | None) -> Embedding | None:
+        """What makes vectors of X, where that is not done yet."""
+        given = self.backbone if model is None else self._given["backbone"]
+        network(given)  # a model with encode is refused before X is looked at
+        return given if isinstance(given, Embedding) else None
+
+    def _columns(self, X: Any, table: Table | None) -> cells.Columns:
+        """X by its features."""
+        X = cells.listed(X)
+        if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
+            with _in_one_sentence():
+                if isinstance(X, np.ndarray):
+                    values.check_dimensions(X)
+                    if X.ndim > 2:
+                        raise MnemonError(f"features='open' is for tables, and X has the shape {X.shape}.")
+                X = validate_data(self, X, reset=table is None, dtype=None, ensure_all_finite=False)
+        return cells.read(X, (table or Table()).named(X.shape[1] if isinstance(X, np.ndarray) else 0))
+
+    def _grown(self, X: Any, table: Table | None) -> Growth:
+        """X as the learner is to hold it, with the columns that it adds to the table."""
+        growth = (table or Table()).learn(self._columns(X, table))
+        values.warn_of_lost_digits(growth.x, growth.tensor(), growth.table.column_names())
+        return growth
+
+    def _read(self, X: Any, model: Model, table: Table | None, *, named: bool = False, learned: bool = False) -> Tensor:
+        """Samples to be predicted, or taken back (`learned`). `named`: a frame whose columns come in any order, or dicts."""
+        if table is not None:
+            return tensor(table.encode(self._columns(X, table), learned=learned))
+        if named and self._embedding(model) is None:
+            return rows.tensor(X, model.names, model.inputs)
+        return self._samples(X, model)
+
+
+@contextlib.contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """What scikit-learn says of X within, as an error of ours."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if isinstance(error, MnemonError):
+            raise
+        kind = WrongType if isinstance(error, TypeError) else MnemonError
+        raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
