@@ -1,8 +1,8 @@
 """A model as one file that needs no mnemon: ONNX, or PyTorch's own format.
 
-In it: normalisation, features, class means (or class rows) and the label table. Its input is what `predict` takes:
-images [n, height, width, channels] as uint8, or vectors [n, features] as float32; n is any number. Its outputs:
-`index` [n], the row of the label table; `probabilities` [n, classes] as predict_proba gives them; `features` [n, d].
+In it: normalisation, features, the classifier (class means, class rows or a discriminant) and the label table. Its input is
+what `predict` takes: images [n, height, width, channels] as uint8, or vectors [n, features] as float32; n is any number. Its
+outputs: `index` [n], the row of the label table; `probabilities` [n, classes] as predict_proba gives them; `features` [n, d].
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mnemon import files
 from mnemon.errors import MnemonError, check_known
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.classifier import NotFitted
-from mnemon.estimator.model import Frozen
-from mnemon.image_folder.places import check_no_model
+from mnemon.estimator.frozen import Frozen
+from mnemon.own_data.places import check_no_model
 
 OUTPUTS = ("index", "probabilities", "features")
 
@@ -44,8 +44,8 @@ class Face(nn.Module):
             x = x.permute(0, 3, 1, 2)
         out = self.frozen.forward(x)
         scores = self.frozen.classify(out)
-        logits = scores / 2 if self.frozen.twice_log_density else scores
-        return scores.argmax(1), torch.softmax(logits, 1), out.features
+        probabilities = torch.softmax(self.frozen.calibrated(x, out), 1).to(scores.dtype)
+        return scores.argmax(1), probabilities, out.features
 
 
 def export(model: Path, out: Path | None = None, *, format: str = "onnx") -> Path:
@@ -93,12 +93,14 @@ def _program(frozen: Frozen) -> torch.export.ExportedProgram:
     if len(shape) == 3:
         shape = (*shape[1:], shape[0])
     example = torch.zeros((2, *shape), dtype=dtype)
+    _ = frozen.calibration  # computed now, so that what is exported holds its numbers only
     return torch.export.export(Face(frozen).eval(), (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
 
 
 def _about(frozen: Frozen) -> dict[str, str]:
-    """The label table, as JSON: output `index` is a position in it."""
-    return {"labels": json.dumps(frozen.labels), "mnemon": mnemon.__version__}
+    """The label table, as JSON: output `index` is a position in it; and of an open table what its columns hold."""
+    about = {"labels": json.dumps(frozen.labels), "mnemon": mnemon.__version__}
+    return about if frozen.table is None else about | {"table": json.dumps(frozen.table.as_json())}
 
 
 def _onnx(program: torch.export.ExportedProgram, path: Path, about: dict[str, str]) -> None:
@@ -110,8 +112,9 @@ def _onnx(program: torch.export.ExportedProgram, path: Path, about: dict[str, st
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            names = [f"output_{name}" for name in OUTPUTS]
             made = torch.onnx.export(
-                program, dynamo=True, input_names=["x"], output_names=list(OUTPUTS), verbose=False, external_data=False
+                program, dynamo=True, input_names=["x"], output_names=names, verbose=False, external_data=False
             )
     finally:
         logger.setLevel(level)
@@ -120,9 +123,22 @@ def _onnx(program: torch.export.ExportedProgram, path: Path, about: dict[str, st
     for name, value in about.items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, value
+    _name_the_outputs(proto)
     _name_the_rows(proto)
     onnx.checker.check_model(proto)
     path.write_bytes(proto.SerializeToString())
+
+
+def _name_the_outputs(proto: Any) -> None:
+    """Not left to the exporter, which does not see that a value inside, named after its operation, has such a name already."""
+    graph = proto.graph
+    new = {name: f"{name}_inside" for name in OUTPUTS}
+    new |= {output.name: name for output, name in zip(graph.output, OUTPUTS, strict=True)}
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new.get(name, name) for name in names]
+    for value in (*graph.output, *graph.value_info, *graph.initializer):
+        value.name = new.get(value.name, value.name)
 
 
 def _name_the_rows(proto: Any) -> None:

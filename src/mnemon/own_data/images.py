@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mnemon.data.images import read_image
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
-from mnemon.learning.labels import Label
 
 ImageArray = NDArray[np.uint8]  # [n, height, width, channels]
 
@@ -24,7 +23,11 @@ class ImageModel:
 
     @classmethod
     def load(cls, folder: Path, device: str | None = None) -> ImageModel:
-        classifier = OnlineClassifier.load(folder, device=device)
+        return cls.of(OnlineClassifier.load(folder, device=device), folder)
+
+    @classmethod
+    def of(cls, classifier: OnlineClassifier, folder: Path) -> ImageModel:
+        """Of the classifier that was saved in this folder."""
         shape, dtype, *_ = classifier._model.inputs
         if len(shape) != 3 or dtype != torch.uint8 or shape[0] not in (1, 3) or shape[1] != shape[2]:
             raise MnemonError(
@@ -36,12 +39,6 @@ class ImageModel:
     def read(self, path: Path) -> ImageArray:
         """[height, width, channels]: brought to the size the model has learned, grey where it has learned grey."""
         return read(path, self.size, self.channels)
-
-    def labels(self, names: list[str]) -> list[Label]:
-        """The labels class folders stand for: a model taught from Python may have the number 7 for the folder "7"."""
-        classes: list[Label] = self.classifier.classes_.tolist()
-        known = {str(label): label for label in sorted(classes, key=lambda label: isinstance(label, str))}
-        return [known.get(name, name) for name in names]
 
 
 def read(path: Path, size: int, channels: int = 3) -> ImageArray:

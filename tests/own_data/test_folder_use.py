@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from PIL import Image
 from command_line import run
 from folder_images import make, pixels
 from mnemon import OnlineClassifier
-from mnemon.image_folder import page
-from mnemon.image_folder.evaluate import Evaluation, evaluate
-from mnemon.image_folder.fit import fit
-from mnemon.image_folder.images import ImageModel
+from mnemon.own_data import page
+from mnemon.own_data.evaluate import Evaluation, evaluate
+from mnemon.own_data.fit import fit
+from mnemon.own_data.images import ImageModel
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,23 @@ def test_predict_as_json_equals_the_model_in_python(model, tmp_path, capsys):
     assert [line["top"][1]["confidence"] for line in found] == np.sort(p, 1)[:, -2].tolist()
 
 
+def test_predict_does_not_label_what_it_is_unsure_of(model, tmp_path, capsys):
+    photos = make(tmp_path / "new", ["red"], each=1, start=500)
+    noise = np.random.default_rng(0).integers(256, size=(12, 12, 3)).astype(np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    reader = ImageModel.load(model)
+    files = [str(photos / "red" / "0500.png"), str(tmp_path / "noise.png")]
+    sure, unsure = reader.classifier.predict_proba(np.stack([reader.read(Path(file)) for file in files])).max(1)
+    assert unsure < sure
+    least = str((sure + unsure) / 2)
+    out, _ = run("predict", str(model), *files, "--reject", least, "--json", capsys=capsys)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [line["label"] for line in found] == ["red", None]
+    assert [line["confidence"] for line in found] == [sure, unsure]
+    out, _ = run("predict", str(model), *files, "--reject", least, capsys=capsys)
+    assert [line.split()[1] for line in out.splitlines()] == ["red", "unsure:"]
+
+
 def test_an_image_of_another_size_and_mode_is_brought_to_what_the_model_takes(model, tmp_path, capsys):
     Image.fromarray(pixels("green", 700, size=90)).convert("P").resize((120, 90)).save(tmp_path / "large.png")
     out, _ = run("predict", str(model), str(tmp_path / "large.png"), capsys=capsys)
@@ -89,6 +107,10 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_the_others_their_label(m
         ("predict MODEL *.png", "there are no images in *.png"),
         ("predict empty a.png", "empty holds no saved model."),
         ("predict MODEL empty/a.png --top 0", "top is how many labels to show, 1 or more, not 0."),
+        (
+            "predict MODEL empty/a.png --reject 2",
+            "reject is the least probability of a label, a number from 0 to 1, not 2.0.",
+        ),
         ("evaluate MODEL empty", "empty holds 0 class folders"),
         ("evaluate empty empty", "empty holds no saved model."),
         ("evaluate MODEL broken", "none of the 1 images could be read, so there is nothing to evaluate."),
@@ -139,7 +161,7 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     assert found.labels == ["blue", "green", "grey", "red"]
     assert found.matrix.sum(1).tolist() == [6, 6, 6, 5]
     assert found.matrix[:, 2].tolist() == [0, 0, 0, 0]  # grey was never learned
-    assert (found.images, found.right, found.skipped) == (23, 17, 1)
+    assert (found.samples, found.right, found.skipped) == (23, 17, 1)
     grey = next(c for c in found.classes() if c.label == "grey")
     assert (grey.accuracy, grey.precision, grey.learned) == (0, None, False)
     assert found.matrix[2, found.labels.index(grey.taken_for)] == found.matrix[2].max()

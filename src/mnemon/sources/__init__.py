@@ -1,0 +1,1 @@
+"""Where `mnemon learn` reads samples from: each source counts, and goes on after its own count."""

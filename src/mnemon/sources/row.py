@@ -1,0 +1,38 @@
+"""What a source yields, and what a source is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+
+class Row(NamedTuple):
+    """One sample. `number` rises within the source; `where` says to a person which one it is."""
+
+    number: int
+    where: str
+    x: Any  # a dict of features, a list of numbers, or an image [height, width, channels]
+    y: Any
+    key: bytes | None = None  # where content, not a place, tells samples apart
+
+
+class BadRow(NamedTuple):
+    """A place where no sample could be read."""
+
+    number: int
+    where: str
+    why: str
+
+
+Read = Row | BadRow | None  # None: nothing new at the moment
+
+
+class Source(Protocol):
+    """Samples that are read in one order. After a crash it goes on behind the last number that was acknowledged."""
+
+    @property
+    def name(self) -> str | None:
+        """By which it is known again; None: it cannot be read a second time."""
+
+    def rows(self, after: int) -> Iterator[Read]:
+        """All rows with a number above `after`."""

@@ -1,0 +1,161 @@
+"""Where `mnemon learn` reads from: each source goes on behind its own count."""
+
+import io
+import itertools
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mnemon.errors import MnemonError
+from mnemon.sources.lines import Lines
+from mnemon.sources.parquet import Parquet
+from mnemon.sources.pictures import Pictures, Tar
+from mnemon.sources.row import BadRow, Row
+
+
+def png(colour):
+    stream = io.BytesIO()
+    Image.new("RGB", (4, 4), colour).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def pixels(stream, name):
+    return np.asarray(Image.open(stream))
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+CSV = 'a,label,b\n1,x,2\n"3",y,4e1\n5,"two\nlines",6\n7,z,8'
+NDJSON = '{"x": [1, 2], "y": "x"}\n\n{"a": 1, "label": 7}\n{"y": true, "b": "2.5"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "samples"),
+    [
+        (CSV, "csv", [({"a": a, "b": b}, y) for a, b, y in ((1, 2, "x"), (3, 40, "y"), (5, 6, "two\nlines"), (7, 8, "z"))]),
+        (NDJSON, "ndjson", [([1, 2], "x"), ({"a": 1}, 7), ({"b": 2.5}, True)]),
+    ],
+    ids=["csv", "ndjson"],
+)  # fmt: skip
+def test_lines_go_on_behind_any_row(tmp_path, text, format, samples):
+    path = written(tmp_path / "file", text)
+    rows = list(Lines(path, format=format).rows(0))
+    assert [(row.x, row.y) for row in rows] == samples
+    assert rows[-1].number == len(text)
+    for i, row in enumerate(rows):
+        later = Lines(path, format=format).rows(row.number)
+        assert [(each.number, each.x, each.y) for each in later] == [
+            (each.number, each.x, each.y) for each in rows[i + 1 :]
+        ]
+    from_stdin = Lines(path, format=format, stream=io.BytesIO(text.encode()))
+    assert from_stdin.name is None
+    assert list(from_stdin.rows(0)) == rows
+
+
+@pytest.mark.parametrize("format", ["csv", "ndjson"])
+def test_a_file_that_grows_is_followed_line_by_line(tmp_path, format, monkeypatch):
+    monkeypatch.setattr("mnemon.sources.lines.LOOK", 0)
+    path = written(tmp_path / "file", "a,y\n1,u\n2" if format == "csv" else '{"a": 1, "y": "u"}\n{"a": 2')
+    rows = Lines(path, format=format, follow=True).rows(0)
+    assert [row.x for row in itertools.islice(filter(None, rows), 1)] == [{"a": 1}]
+    assert next(rows) is None  # half a line
+    with path.open("a") as file:
+        file.write(",v\n" if format == "csv" else ', "y": "v"}\n')
+    found = next(filter(None, rows))
+    assert (found.x, found.y, found.number) == ({"a": 2}, "v", path.stat().st_size)
+
+
+def test_a_bad_row_says_where_it_is_and_those_behind_it_are_read(tmp_path):
+    path = written(tmp_path / "file.csv", "a,y\n1,u\nx,u\n2\nnan,v\n3,w\n")
+    rows = list(Lines(path, format="csv").rows(0))
+    assert [type(row) for row in rows] == [Row, BadRow, BadRow, BadRow, Row]
+    assert "line 3" in rows[1].where
+    assert "'a' is 'x'" in rows[1].why
+    path.write_bytes(b"a,y\n1,\xff\n2,v\n")
+    assert [type(row) for row in Lines(path, format="csv").rows(0)] == [BadRow, Row]
+    path = written(tmp_path / "file.ndjson", '[1]\n{"x": \n{"a": 1}\n{"x": [1], "y": 1}\n')
+    assert [type(row) for row in Lines(path, format="ndjson").rows(0)] == [BadRow, BadRow, BadRow, Row]
+    with pytest.raises(MnemonError, match="--label"):
+        list(Lines(written(tmp_path / "no", "a,b\n1,2\n"), format="csv").rows(0))
+    with pytest.raises(MnemonError, match="was replaced"):
+        list(Lines(path, format="csv").rows(10**6))
+    with pytest.raises(MnemonError, match="cannot be read"):
+        list(Lines(tmp_path / "nothing", format="csv").rows(0))
+
+
+def test_parquet_goes_on_behind_any_row(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": [1.0, 2.0, None, 4.0, 5.0], "kind": ["u", "v", "u", "v", "u"]})
+    pq.write_table(table, tmp_path / "file.parquet", row_group_size=2)
+    source = Parquet(tmp_path / "file.parquet", label="kind")
+    rows = list(source.rows(0))
+    assert [row.number for row in rows] == [1, 2, 3, 4, 5]
+    assert [type(row) for row in rows] == [Row, Row, BadRow, Row, Row]
+    assert (rows[4].x, rows[4].y) == ({"a": 5.0}, "u")
+    for after in range(6):
+        assert list(source.rows(after)) == rows[after:]
+    assert source.name == Parquet(tmp_path / "file.parquet").name
+    (tmp_path / "no.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MnemonError, match="not a readable Parquet"):
+        list(Parquet(tmp_path / "no.parquet").rows(0))
+
+
+def test_a_folder_is_read_again_and_each_image_is_known_by_its_content(tmp_path, monkeypatch):
+    for label, colour in (("red", "red"), ("blue", "blue")):
+        (tmp_path / label).mkdir()
+        (tmp_path / label / "1.png").write_bytes(png(colour))
+    (tmp_path / "red" / "broken.png").write_bytes(b"x")
+    known = set()
+    rows = list(Pictures(tmp_path, pixels_or_error, known.__contains__).rows(0))
+    assert [(type(row), row.where.rsplit("/", 2)[-2]) for row in rows] == [(Row, "blue"), (Row, "red"), (BadRow, "red")]
+    known |= {row.key for row in rows if isinstance(row, Row)}
+    monkeypatch.setattr("mnemon.sources.pictures.SETTLED", 0)
+    watched = Pictures(tmp_path, pixels_or_error, known.__contains__, follow=True).rows(0)
+    assert isinstance(next(watched), BadRow)
+    assert next(watched) is None
+    (tmp_path / "red" / "2.png").write_bytes(png("red"))
+    assert next(watched).y == "red"
+    assert next(watched) is None
+    (tmp_path / "red" / "1.png").write_bytes(png("pink"))  # another image now
+    assert next(watched).y == "red"
+
+
+def pixels_or_error(stream, name):
+    try:
+        return pixels(stream, name)
+    except OSError:
+        raise MnemonError(f"{name} is no image.") from None
+
+
+def test_a_tar_file_pairs_images_and_labels(tmp_path):
+    path = tmp_path / "shard.tar"
+    members = [("a/1.png", png("red")), ("a/1.cls", b"red\n"), ("readme.md", b"x"), ("2.json", b'{"label": 7}')]
+    members += [("2.png", png("blue")), ("3.png", png("blue")), ("4.png", b"no"), ("4.cls", b"z")]
+    members += [("5.cls", b"u"), ("5.png", png("red"))]
+    with tarfile.open(path, "w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    rows = list(Tar(path, pixels_or_error).rows(0))
+    assert [type(row) for row in rows] == [Row, Row, BadRow, BadRow, Row]
+    assert [row.y for row in rows if isinstance(row, Row)] == ["red", 7, "u"]
+    for i, row in enumerate(rows):
+        assert [each.number for each in Tar(path, pixels_or_error).rows(row.number)] == [
+            e.number for e in rows[i + 1 :]
+        ]
+    path.write_bytes(path.read_bytes()[:700])
+    with pytest.raises(MnemonError, match="not a readable tar"):
+        list(Tar(path, pixels_or_error).rows(0))
+
+
+def test_stdin_reads_json(tmp_path):
+    lines = b"".join(json.dumps({"x": [i], "y": i % 2}).encode() + b"\n" for i in range(5))
+    source = Lines(tmp_path, format="ndjson", stream=io.BytesIO(lines))
+    assert [row.y for row in source.rows(0)] == [0, 1, 0, 1, 0]
