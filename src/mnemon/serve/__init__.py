@@ -1,0 +1,1 @@
+"""A model that learns while it serves: journal, service, HTTP, client."""

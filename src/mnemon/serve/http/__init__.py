@@ -1,0 +1,1 @@
+"""The HTTP interface; all that needs the extra `mnemon[serve]` is here."""

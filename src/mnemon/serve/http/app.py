@@ -1,0 +1,302 @@
+"""The HTTP interface: FastAPI around the models, and the gate around FastAPI."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query
+from fastapi import Request as HttpRequest
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+import mnemon
+from mnemon.errors import MnemonError
+from mnemon.serve.http import answers, pages, views, wire
+from mnemon.serve.http.body import described, read
+from mnemon.serve.http.gate import RATE, Gate, Token
+from mnemon.serve.http.metrics import Metrics
+from mnemon.serve.http.models import Models
+from mnemon.serve.http.problems import Problem, answer, problem
+from mnemon.serve.service import Service
+
+WAIT = 30.0  # seconds, at most, for samples to be learned
+STREAMS = 64  # who watch events at once
+HEARTBEAT, LOOK = 15.0, 0.25  # seconds
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": answers.ProblemDetails, "content": {"application/problem+json": {}}, "description": text}
+    for code, text in {
+        400: "the request is malformed",
+        401: "no token, or a wrong one",
+        403: "not this token's scope, or a page of another origin",
+        404: "no such model",
+        409: "not in this state of the model",
+        410: "not there any more",
+        413: "too much at once",
+        415: "a body of another type",
+        421: "a host name that is not this server's",
+        422: "samples, labels or a key that cannot be used",
+        429: "too many requests",
+        503: "too much waits, or the journal cannot be written",
+        504: "it took too long",
+        507: "the disk is full",
+    }.items()
+}
+Position = Annotated[int | None, Query(ge=0, le=2**53, description="wait until so many samples are published")]
+
+
+def app(models: Models, tokens: Iterable[Token], *, hosts: Iterable[str] = (), rate: float = RATE) -> ASGIApp:
+    """All of it, behind the gate."""
+    return Gate(routes(models), tokens, hosts=hosts, rate=rate, open_paths=(*pages.files(), "/healthz"))
+
+
+def routes(models: Models) -> FastAPI:
+    """The routes alone, without the gate."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(models.close)
+
+    api = FastAPI(
+        title="mnemon serve",
+        version=mnemon.__version__,
+        description="Models that learn while they serve.",
+        docs_url=None,  # it would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        responses=ERRORS,
+    )
+    metrics = Metrics(models)
+    streams = asyncio.Semaphore(STREAMS)
+    _errors(api)
+    pages.add(api)
+
+    @api.middleware("http")
+    async def count(request: HttpRequest, call: Callable[[HttpRequest], Awaitable[Response]]) -> Response:
+        response = await call(request)
+        route = request.scope.get("route")
+        metrics.count(getattr(route, "path", "none"), response.status_code)
+        return response
+
+    async def service(name: str) -> Service:
+        opened = models.opened().get(name)
+        return opened if opened is not None else await run_in_threadpool(models.get, name)
+
+    @api.get("/healthz", response_model=answers.Health)
+    async def health() -> Response:
+        """Whether the server is up, and all models take samples."""
+        if models.failed is not None:
+            return problem(503, "a model takes no more samples; its status says why.", {"Retry-After": "60"})
+        return JSONResponse({"status": "ok"})
+
+    @api.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def prometheus() -> Response:
+        """Metrics as Prometheus reads them."""
+        return Response(metrics.text(), media_type=metrics.type)
+
+    @api.get("/v1/models", response_model=answers.ModelNames)
+    async def names() -> Response:
+        """The models there are."""
+        return JSONResponse({"models": await run_in_threadpool(models.names)})
+
+    @api.get("/v1/models/{m}", response_model=answers.ModelStatus)
+    async def status(m: str) -> Response:
+        """How far a model is: acknowledged, learned, published, in samples."""
+        return JSONResponse(views.status(m, await service(m)))
+
+    @api.post(
+        "/v1/models/{m}/learn",
+        status_code=202,
+        response_model=answers.Acknowledged,
+        responses={200: {"model": answers.Acknowledged, "description": "acknowledged, and learned or published"}},
+        openapi_extra=described(wire.Learn, wire.Row, files=True),
+    )
+    async def learn(
+        m: str,
+        request: HttpRequest,
+        wait: Annotated[Literal["learned", "published"] | None, Query(description="answer when it is")] = None,
+        label: Annotated[str | None, Query(description="of one image that is the body")] = None,
+    ) -> Response:
+        """Take samples: the answer comes when they are on the disk. With an Idempotency-Key (or `id`) they count once, however
+        often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
+        model = await service(m)
+        body = await read(request, label)
+        requests = await run_in_threadpool(wire.learn_requests, body, model.kind, model.size)
+        acks = await asyncio.wrap_future(await run_in_threadpool(model.accept, requests))
+        found = {
+            "position": acks[-1].position,
+            "samples": sum(ack.samples for ack in acks),
+            "repeated": all(ack.repeated for ack in acks),
+        }
+        position = max(ack.position for ack in acks)
+        done = wait is not None and await _reached(model, position, wait == "published", WAIT)
+        return JSONResponse(found, 200 if done else 202)
+
+    @api.post(
+        "/v1/models/{m}/predict",
+        response_model=answers.Predictions,
+        openapi_extra=described(wire.Ask, wire.Row, files=True),
+    )
+    async def predict(
+        m: str,
+        request: HttpRequest,
+        top: Annotated[int, Query(ge=1, le=100, description="how many labels to give for each sample")] = 3,
+        after: Position = None,
+        keep: Annotated[
+            bool, Query(description="keep the samples, so that `label` can tell their label later")
+        ] = False,
+    ) -> Response:
+        """Labels for samples, by what is published: it never waits for learning, unless `after` asks for it."""
+        model = await service(m)
+        body = await read(request)
+        if after is not None and not await _reached(model, after, True, WAIT):
+            raise Problem(504, f"{after:,} samples were not published in time.", Retry_After="5")
+        x = await run_in_threadpool(wire.samples, body, model.kind, model.size)
+        found, kept = await run_in_threadpool(views.predictions, model, x, top, keep)
+        if kept is not None:
+            await asyncio.wrap_future(kept)
+        return JSONResponse(found)
+
+    @api.post(
+        "/v1/models/{m}/label",
+        status_code=202,
+        response_model=answers.Acknowledged,
+        openapi_extra=described(wire.Label),
+    )
+    async def label(m: str, request: HttpRequest) -> Response:
+        """Tell the label of samples that were predicted with keep=true; they are learned once."""
+        model = await service(m)
+        given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
+        (ack,) = await asyncio.wrap_future(await run_in_threadpool(model.label, given.prediction, given.label))
+        return JSONResponse(ack._asdict(), 202)
+
+    @api.post(
+        "/v1/models/{m}/retract",
+        status_code=202,
+        response_model=answers.Retracted,
+        openapi_extra=described(wire.Retract),
+    )
+    async def retract(m: str, request: HttpRequest) -> Response:
+        """Take back a request by its position, as if it had never come. Statistics subtract it; a network learns everything
+        since the snapshot before it again, in the background."""
+        model = await service(m)
+        given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Retract)
+        if not 0 < given.position < 2**53:
+            raise Problem(410, "no request has this position.")
+        await asyncio.wrap_future(model.retract(given.position))
+        return JSONResponse({"position": given.position}, 202)
+
+    @api.get("/v1/models/{m}/memory", response_model=answers.Memory)
+    async def memory(
+        m: str,
+        limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
+        label: Annotated[str | None, Query(description="of this class only")] = None,
+    ) -> Response:
+        """What is replayed: how many samples of each class, and some of them."""
+        model = await service(m)
+        return JSONResponse(await run_in_threadpool(views.memory, model, limit, label))
+
+    @api.get(
+        "/v1/models/{m}/memory.png",
+        response_class=Response,
+        responses={200: {"content": {"image/png": {}}, "description": "a row of thumbnails for each class"}},
+    )
+    async def thumbnails(
+        m: str, each: Annotated[int, Query(ge=1, le=50, description="images to show of a class")] = 12
+    ) -> Response:
+        """The images that are replayed, as one picture: a row for each class in the order of `classes`."""
+        model = await service(m)
+        return Response(await run_in_threadpool(views.thumbnails, model, each), media_type="image/png")
+
+    @api.get("/v1/models/{m}/curves", response_model=answers.Curves)
+    async def curves(m: str) -> Response:
+        """Accuracy as it goes: samples are predicted before they are learned."""
+        return JSONResponse(views.curves(await service(m)))
+
+    @api.get(
+        "/v1/models/{m}/events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}, "description": "server-sent events"}},
+    )
+    async def events(
+        m: str,
+        request: HttpRequest,
+        follow: Annotated[bool, Query(description="go on when all that happened is told")] = True,
+    ) -> Response:
+        """What happens: class, published, saved, refused, retracted, and how far the model is."""
+        model = await service(m)
+        if streams.locked():
+            raise Problem(503, "too many watch events already.", Retry_After="30")
+        last = request.headers.get("last-event-id", "0")
+        start = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
+        return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
+
+    async def _watch(name: str, model: Service, last: int, follow: bool) -> AsyncIterator[str]:
+        async with streams:
+            told, quiet = "", 0.0
+            while True:
+                lines = [views.event(each) for each in model.learning.log.after(last)]
+                last = max([last, *(number for number, _ in lines)])
+                now = views.status_event(name, model)
+                if lines or now != told:
+                    yield "".join(text for _, text in lines) + (now if now != told else "")
+                    told, quiet = now, 0.0
+                elif quiet >= HEARTBEAT:
+                    yield ": nothing new\n\n"
+                    quiet = 0.0
+                if not follow or models.stopping:
+                    return
+                await asyncio.sleep(LOOK)
+                quiet += LOOK
+
+    @api.get(
+        "/v1/models/{m}/snapshot",
+        response_class=Response,
+        responses={
+            200: {"content": {"application/x-tar": {}}, "description": "a folder that OnlineClassifier.load reads"}
+        },
+    )
+    async def snapshot(m: str, request: HttpRequest) -> Response:
+        """The newest snapshot on the disk, as a tar file; its ETag changes when there is a newer one."""
+        model = await service(m)
+        tag, content = await run_in_threadpool(views.snapshot, model, request.headers.get("if-none-match"))
+        if content is None:
+            return Response(status_code=304, headers={"ETag": tag})
+        headers = {"ETag": tag, "Content-Disposition": 'attachment; filename="model.tar"'}
+        return Response(content, media_type="application/x-tar", headers=headers)
+
+    return api
+
+
+async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:
+    """Wait until so many samples are learned, or published; not for ever."""
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(model.learning.wait(position, published=published)), seconds)
+    except (TimeoutError, MnemonError):  # a model that is closed learns no more
+        return False
+    return True
+
+
+def _errors(api: FastAPI) -> None:
+    """Every error is problem+json with a sentence."""
+
+    @api.exception_handler(MnemonError)
+    async def ours(request: HttpRequest, error: MnemonError) -> Response:
+        return answer(error)
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(request: HttpRequest, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem(422, f"{where[:200]}: {first['msg']}.")
+
+    @api.exception_handler(HTTPException)
+    async def of_the_framework(request: HttpRequest, error: HTTPException) -> Response:
+        return problem(error.status_code, f"{request.method} {error.detail}."[:300], dict(error.headers or {}))

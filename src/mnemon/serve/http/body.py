@@ -1,0 +1,87 @@
+"""Reading the body of a request, within limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+
+from mnemon.serve.http import wire
+from mnemon.serve.http.gate import BODY
+from mnemon.serve.http.problems import Problem
+from mnemon.serve.http.wire import Body, Part
+
+
+async def read(request: Request, label: str | None = None, *, only: str | None = None) -> Body:
+    """The body and the headers that belong to it; `only`: of this type."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if only is not None and kind != only:
+        raise Problem(415, f"the body must be {only}.")
+    content = await _content(request)
+    headers = request.headers
+    producer, number = headers.get("mnemon-producer"), headers.get("mnemon-position", "")
+    if producer is not None and not (
+        0 < len(producer) <= 200 and number.isascii() and number.isdigit() and len(number) < 19
+    ):
+        raise Problem(422, "a producer has a name of at most 200 characters, and a Mnemon-Position that rises.")
+    parts = await _parts(request, content) if kind == wire.FORM else []
+    return Body(
+        kind,
+        content,
+        parts,
+        labels=headers.get("mnemon-labels"),
+        label=label,
+        key=headers.get("idempotency-key"),
+        producer=producer,
+        number=int(number) if producer is not None else 0,
+    )
+
+
+async def _content(request: Request) -> bytes:
+    """All bytes, counted as they come: a length that was announced may be wrong, or none."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > BODY:
+            raise Problem(413, f"a body may have {BODY:,} bytes.")
+    return bytes(found)
+
+
+async def _parts(request: Request, content: bytes) -> list[Part]:
+    request._body = content  # Starlette parses what was read
+    try:
+        async with request.form(max_files=wire.ROWS, max_fields=wire.ROWS) as form:
+            return [
+                Part(name, value) if isinstance(value, str) else Part(value.filename or name, await value.read())
+                for name, value in form.multi_items()
+            ]
+    except (MultiPartException, ValueError, KeyError, AssertionError) as error:
+        raise Problem(422, f"the form cannot be read: {error}.") from None
+    except Exception as error:  # Starlette wraps what its parser raises
+        raise Problem(422, f"the form cannot be read: {getattr(error, 'detail', error)}.") from None
+
+
+def described(
+    kind: type[msgspec.Struct], row: type[msgspec.Struct] | None = None, *, files: bool = False
+) -> dict[str, Any]:
+    """A body for OpenAPI, from the types that read it."""
+    content: dict[str, Any] = {wire.JSON: {"schema": _schema(kind)}}
+    if row is not None:
+        content[wire.NDJSON] = {"schema": {"type": "string", "description": f"a line for each sample: {row.__doc__}"}}
+        content[wire.NPY] = {"schema": {"type": "string", "format": "binary"}}
+    if files:
+        form = {"label": {"type": "array", "items": {"type": "string"}}, "image": _FILES}
+        content[wire.FORM] = {"schema": {"type": "object", "properties": form}}
+        content |= {name: {"schema": {"type": "string", "format": "binary"}} for name in sorted(wire.IMAGE_TYPES)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+
+
+def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([kind])
+    found: dict[str, Any] = components[kind.__name__]
+    return found

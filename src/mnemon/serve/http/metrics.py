@@ -1,0 +1,64 @@
+"""Metrics for Prometheus: read from the models when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mnemon.serve.http.models import Models
+
+
+class Metrics(Collector):
+    """The counts of requests, and a metric for each number of a model's status."""
+
+    type = CONTENT_TYPE_LATEST
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._requests = Counter("mnemon_requests", "HTTP requests", ["route", "status"], registry=self._registry)
+
+    def count(self, route: str, status: int) -> None:
+        self._requests.labels(route, str(status)).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        counters = {
+            "acknowledged": CounterMetricFamily("mnemon_samples_acknowledged", "samples on the disk", labels=["model"]),
+            "learned": CounterMetricFamily("mnemon_samples_learned", "samples tried", labels=["model"]),
+            "published": CounterMetricFamily(
+                "mnemon_samples_published", "samples predictions know of", labels=["model"]
+            ),
+            "refused": CounterMetricFamily("mnemon_requests_refused", "requests that diverged", labels=["model"]),
+        }
+        gauges = {
+            "classes": GaugeMetricFamily("mnemon_classes", "classes", labels=["model"]),
+            "waiting": GaugeMetricFamily("mnemon_waiting_bytes", "bytes that wait to be learned", labels=["model"]),
+            "rate": GaugeMetricFamily(
+                "mnemon_learning_rate", "samples learned per second of learning", labels=["model"]
+            ),
+            "accuracy": GaugeMetricFamily(
+                "mnemon_accuracy", "test-then-train, of about the last 1,000", labels=["model"]
+            ),
+            "failed": GaugeMetricFamily("mnemon_failed", "1: no more samples are taken", labels=["model"]),
+        }
+        for name, model in self._models.opened().items():
+            learning, published = model.learning, model.published
+            counters["acknowledged"].add_metric([name], model.journal.position)
+            counters["learned"].add_metric([name], learning.state.learned)
+            counters["published"].add_metric([name], published.learned)
+            counters["refused"].add_metric([name], len(learning.state.refused))
+            gauges["classes"].add_metric([name], len(published.labels))
+            gauges["waiting"].add_metric([name], learning.waiting_bytes)
+            gauges["rate"].add_metric([name], learning.rate)
+            gauges["failed"].add_metric([name], float(bool(learning.failed or model.journal.failed)))
+            if (accuracy := learning.curve.accuracy(1000)) is not None:
+                gauges["accuracy"].add_metric([name], accuracy)
+        yield from counters.values()
+        yield from gauges.values()

@@ -1,0 +1,89 @@
+"""The models of a server: one folder, or every folder in a folder. Each is opened when it is first asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from mnemon import checkpoint
+from mnemon.errors import MnemonError
+from mnemon.estimator.served import JOURNAL
+from mnemon.files import is_clutter
+from mnemon.serve.http.problems import Problem
+from mnemon.serve.service import Service
+
+
+def is_model(folder: Path) -> bool:
+    return checkpoint.newest(folder) > 0 or (folder / JOURNAL).is_file()
+
+
+class Models:
+    """`path` is a model, a folder of models, or a model to be made. `options` are those of `Service`."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        if path.exists() and not path.is_dir():
+            raise MnemonError(f"{path} is a file; a model is a folder.")
+        self._path, self._options = path, options
+        self._several = not is_model(path) and path.is_dir() and any(map(is_model, _folders(path)))
+        given = {name: value for name, value in options.get("options", {}).items() if value is not None}
+        if self._several and given:
+            raise MnemonError(f"{path} holds models that are made already, so {min(given)} cannot be given.")
+        self._services: dict[str, Service] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self.stopping = False  # whoever watches is to go
+        # Chunks of several models take turns: a processor is left for those who ask.
+        self._turn = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
+        if not self._several:
+            self.get(self._name)  # what is wrong with it is said at the start
+
+    @property
+    def _name(self) -> str:
+        return self._path.resolve().name
+
+    def names(self) -> list[str]:
+        if not self._several:
+            return [self._name]
+        return sorted(folder.name for folder in _folders(self._path) if is_model(folder))
+
+    def opened(self) -> dict[str, Service]:
+        """Those that were asked for so far."""
+        return dict(self._services)
+
+    def get(self, name: str) -> Service:
+        """Opens the model if need be, which may take a while."""
+        found = self._services.get(name)
+        if found is not None:
+            return found
+        if name not in self.names():  # never a path that a client made up
+            raise Problem(404, "there is no such model.")
+        with self._lock:
+            if name not in self._services:
+                if self._closed:
+                    raise Problem(503, "the server is stopping.", Retry_After="5")
+                folder = self._path / name if self._several else self._path
+                try:
+                    self._services[name] = Service(folder, turn=self._turn, **self._options)
+                except MnemonError as error:
+                    if self._several:
+                        raise Problem(503, f"the model cannot be opened: {error}", Retry_After="60") from None
+                    raise
+            return self._services[name]
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for service in self._services.values():
+                service.close()
+
+    @property
+    def failed(self) -> str | None:
+        """Why a model takes no more samples."""
+        reasons = [service.learning.failed or service.journal.failed for service in self._services.values()]
+        return next(filter(None, reasons), None)
+
+
+def _folders(path: Path) -> list[Path]:
+    return [folder for folder in path.iterdir() if folder.is_dir() and not is_clutter(folder.name)]

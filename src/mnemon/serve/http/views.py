@@ -1,0 +1,147 @@
+"""A served model as JSON and files: status, predictions, memory, curves, events, snapshot."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import tarfile
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from mnemon import checkpoint
+from mnemon.serve.http.problems import Problem
+from mnemon.serve.samples import Samples, encode
+from mnemon.serve.service import Service
+
+LATELY = 1000
+SHEET = 200  # classes of which thumbnails are shown
+
+
+def status(name: str, model: Service) -> dict[str, Any]:
+    learning, published, kind = model.learning, model.published, model.kind
+    waiting = max(learning.waiting, 0)
+    names = None if kind is None or kind.names is None else [str(each) for each in kind.names]
+    return {
+        "name": name,
+        "acknowledged": model.journal.position,
+        "learned": learning.state.learned,
+        "published": published.learned,
+        "refused": len(learning.state.refused),
+        "classes": _counted(published.labels, published.counts),
+        "shape": None if kind is None else list(kind.shape),
+        "dtype": None if kind is None else kind.dtype,
+        "features": names,
+        "image_size": model.size,
+        "method": str(learning.state.classifier.method),
+        "rates": {
+            "learned_per_second": round(learning.rate, 1),
+            "waiting": waiting,
+            "seconds_to_catch_up": round(waiting / learning.rate, 3) if learning.rate else 0.0,
+        },
+        "failed": learning.failed or model.journal.failed,
+    }
+
+
+def predictions(model: Service, x: Any, top: int, keep: bool) -> tuple[dict[str, Any], Future[Any] | None]:
+    """The answer, and what is to be waited for before it is given."""
+    published, probabilities, samples = model.predict(x)
+    labels, found = published.labels, []
+    best = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
+    for row, classes in zip(probabilities.tolist(), best.tolist(), strict=True):
+        guesses = [{"label": labels[c], "confidence": row[c]} for c in classes]
+        found.append({**guesses[0], "top": guesses})
+    name = f"p-{secrets.token_hex(12)}" if keep else None
+    kept = None if name is None else model.journal.keep(name, encode(Samples(samples.x, [])))
+    return {"predictions": found, "learned": published.learned, "id": name}, kept
+
+
+def memory(model: Service, limit: int, label: str | None) -> dict[str, Any]:
+    published = model.published
+    if published.memory is None:
+        return {"kept": 0, "classes": [], "rows": []}
+    x, y = published.memory
+    labels = published.labels
+    counts = np.bincount(y, minlength=len(labels)).tolist()
+    wanted = [c for c, each in enumerate(labels) if label is None or str(each) == label]
+    rows = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
+    shown = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+    return {
+        "kept": len(x),
+        "classes": _counted(labels, counts),
+        "rows": [{"row": row, "label": labels[y[row]], "x": shown[row].tolist()} for row in rows],
+    }
+
+
+def thumbnails(model: Service, each: int) -> bytes:
+    """A PNG of [classes × height, each × width] pixels; places without an image are transparent."""
+    from PIL import Image
+
+    published = model.published
+    if published.memory is None or published.memory[0].ndim != 4 or published.memory[0].dtype != np.uint8:
+        raise Problem(409, "this model keeps no images.")
+    x, y = published.memory  # [n, channels, height, width], [n]
+    channels, height, width = x.shape[1:]
+    if channels not in (1, 3):
+        raise Problem(409, "this model keeps images of other than one or three channels.")
+    rows = min(len(published.labels), SHEET)
+    sheet = np.zeros((rows, height, each, width, 4), np.uint8)
+    for c in range(rows):
+        for place, row in enumerate(np.flatnonzero(y == c)[-each:][::-1].tolist()):
+            sheet[c, :, place, :, :3] = x[row].transpose(1, 2, 0)
+            sheet[c, :, place, :, 3] = 255
+    content = io.BytesIO()
+    Image.fromarray(sheet.reshape(rows * height, each * width, 4)).save(content, "PNG", compress_level=1)
+    return content.getvalue()
+
+
+def curves(model: Service) -> dict[str, Any]:
+    curve = model.learning.curve
+    points = [dict(zip(("learned", "predicted", "right"), point, strict=True)) for point in curve.points]
+    return {"points": points, "accuracy": curve.accuracy(), "accuracy_of_last_1000": curve.accuracy(LATELY)}
+
+
+def event(found: dict[str, Any]) -> tuple[int, str]:
+    """Its number, and the text of a server-sent event."""
+    more = {name: value for name, value in found.items() if name not in ("id", "event")}
+    return found["id"], f"id: {found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
+
+
+def status_event(name: str, model: Service) -> str:
+    now = status(name, model)
+    short = {key: now[key] for key in ("acknowledged", "learned", "published", "refused", "failed")}
+    accuracy = model.learning.curve.accuracy(LATELY)
+    return f"event: status\ndata: {json.dumps(short | {'classes': len(now['classes']), 'accuracy': accuracy})}\n\n"
+
+
+def snapshot(model: Service, known: str | None) -> tuple[str, bytes | None]:
+    """The tag of the newest snapshot, and its files; None where the client has them."""
+    for _ in range(10):  # it may be replaced while it is read
+        number = checkpoint.newest(model.folder)
+        if number == 0:
+            raise Problem(404, "there is no snapshot yet.")
+        tag = f'"{number}"'
+        if known == tag:
+            return tag, None
+        try:
+            content = io.BytesIO()
+            with tarfile.open(fileobj=content, mode="w") as tar:
+                for suffix in ("json", "safetensors"):
+                    tar.add(model.folder / f"{number:010d}.{suffix}", f"{number:010d}.{suffix}", filter=_plain)
+            return tag, content.getvalue()
+        except FileNotFoundError:
+            continue
+    raise Problem(503, "snapshots change faster than they can be read.", Retry_After="5")
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Nobody needs to know who has the file here."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _counted(labels: list[Any], counts: list[int]) -> list[dict[str, Any]]:
+    return [{"label": label, "samples": n} for label, n in zip(labels, counts, strict=True)]

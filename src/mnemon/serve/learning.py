@@ -1,0 +1,363 @@
+"""The thread that learns: it cuts the backlog into chunks, learns them, publishes what it learned and saves snapshots."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnemon.errors import MnemonError
+from mnemon.estimator import OnlineClassifier
+from mnemon.learning.labels import Label
+from mnemon.serve import snapshots
+from mnemon.serve.curve import Curve
+from mnemon.serve.events import SAMPLES, Draft, Event, JournalFailed, NoSpace
+from mnemon.serve.journal import Journal
+from mnemon.serve.log import Log
+from mnemon.serve.published import Published, publish
+from mnemon.serve.recovery import OutOfReach, check_reach, restore
+from mnemon.serve.snapshots import Place, Snapshot
+from mnemon.serve.state import Piece, Retraction, State, cut_draft, refusal_draft, retraction_draft
+
+logger = logging.getLogger(__name__)
+CHUNK = 0.2  # seconds that a chunk may take
+PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the learner's time
+SAVE_SHARE = 0.1
+JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
+RETRY = 0.5  # seconds, when the disk is full
+
+
+class OutOfJournal(MnemonError):
+    """The samples to be taken back are not in the journal any more."""
+
+
+class Refused(MnemonError):
+    """What is asked for cannot be done in this state."""
+
+
+class _Wanted(NamedTuple):
+    """Somebody waits until so many samples are learned, or published."""
+
+    position: int
+    published: bool
+    done: Future[None]
+
+
+class Learning:
+    """The state of the model belongs to this thread; others read `published` and numbers."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        state: State,
+        snapshot: Snapshot,
+        *,
+        folder: Path,
+        fresh: Callable[[], OnlineClassifier],
+        device: Any,
+        recovery: float,
+        replayed: float,
+        turn: threading.Semaphore,
+        emptied: Callable[[], None],
+    ) -> None:
+        """`fresh` makes a classifier that has learned nothing; `replayed` is how many seconds the start took to learn what the
+        snapshot lacked; `emptied` is called when a retraction leaves nothing."""
+        self.journal, self.state = journal, state
+        self.curve, self.log = Curve(snapshot.curve), Log()
+        self.failed: str | None = None  # why nothing more is learned
+        self.rate = 0.0  # samples per second of learning
+        self._folder, self._fresh, self._device = folder, fresh, device
+        self._recovery, self._turn, self._emptied = recovery, turn, emptied
+        self._place, self._saved = snapshot.place, snapshot.place.learned
+        self._unsaved_seconds, self._unsaved_bytes = replayed, 0
+        self._published_at = self._publishing = self._next_save = 0.0
+        self._wake = threading.Condition()
+        self._arrivals: deque[Event] = deque()
+        self._arriving_bytes = 0
+        self._commands: deque[Callable[[], None]] = deque()
+        self._wanted: list[_Wanted] = []
+        self._closing = False
+        self._over: str | None = None  # why this thread does nothing any more
+        state.before = self._test
+        self.published: Published = publish(state.classifier, state.learned)
+        self._thread = threading.Thread(target=self._run, name=f"learner {folder.name}", daemon=True)
+        self._thread.start()
+
+    def arrived(self, events: list[Event]) -> None:
+        """Samples that were acknowledged, in order."""
+        samples = [event for event in events if event.kind == SAMPLES]
+        with self._wake:
+            self._arrivals.extend(samples)
+            self._arriving_bytes += sum(len(event.payload) for event in samples)
+            self._wake.notify_all()
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self.state.waiting_bytes + self._arriving_bytes
+
+    @property
+    def waiting(self) -> int:
+        """Samples that are acknowledged and not learned."""
+        return self.journal.position - self.state.learned
+
+    def close(self) -> None:
+        """Finish the chunk, save a snapshot, end."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join()
+        with self._wake:
+            wanted, self._wanted = self._wanted, []
+        for each in wanted:
+            if each.done.set_running_or_notify_cancel():
+                each.done.set_exception(JournalFailed("the model is being closed."))
+        self._give_up("the model is being closed.")
+
+    def wait(self, position: int, *, published: bool) -> Future[None]:
+        """Done when so many samples are learned, or published."""
+        wanted = _Wanted(position, published, Future())
+        with self._wake:
+            self._wanted.append(wanted)
+        self._tell()
+        return wanted.done
+
+    def _tell(self) -> None:
+        with self._wake:
+            reached = {True: self.published.learned, False: self.state.learned}
+            done = [wanted for wanted in self._wanted if wanted.position <= reached[wanted.published]]
+            self._wanted = [wanted for wanted in self._wanted if wanted not in done and not wanted.done.cancelled()]
+        for wanted in done:
+            if wanted.done.set_running_or_notify_cancel():
+                wanted.done.set_result(None)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        try:
+            while self._turn_of_loop():
+                pass
+            if self.failed is None and self.journal.failed is None:
+                self._save()
+        except Exception as error:  # whatever it is: predictions go on, and it is said
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        sentence = str(error) if isinstance(error, MnemonError) else f"{type(error).__name__}: {error}"
+        self.failed = f"the model learns no more until it is started again: {sentence}"
+        self.log.add("failed", reason=self.failed)
+        logger.error(self.failed, exc_info=not isinstance(error, MnemonError))
+        self._give_up(self.failed)
+
+    def _give_up(self, why: str) -> None:
+        """Answer those who still wait for this thread."""
+        with self._wake:
+            self._over = self._over or why
+            commands, self._commands = self._commands, deque()
+        for command in commands:
+            command()  # it finds that nothing can be done
+
+    def _turn_of_loop(self) -> bool:
+        """One chunk, retraction, publication or snapshot; whether there is to be another turn."""
+        with self._wake:
+            while not (self._arrivals or self._commands or self._closing or self.state.backlog or self._due()):
+                self._wake.wait(self._until_due())
+            while self._arrivals:
+                self.state.add(self._arrivals.popleft())
+            self._arriving_bytes = 0
+            command = self._commands.popleft() if self._commands else None
+        if command is not None:
+            command()
+            return True
+        if self._closing:
+            return False
+        if self.state.backlog:
+            self._chunk()
+        if self._due():
+            self._publish()
+        if self._save_is_due():
+            self._save()
+        return True
+
+    # --- a chunk
+
+    def _chunk(self) -> None:
+        state, began = self.state, time.perf_counter()
+        to = state.learned + self._length(state.acknowledged - state.learned)
+        cut = self.journal.append([cut_draft(to)])  # written while the chunk is learned
+        before, bytes_before, classes = state.learned, state.waiting_bytes, self._classes()
+        with self._turn:
+            learning = time.perf_counter()
+            refused = state.cut(to)
+        seconds = time.perf_counter() - learning
+        self._durable(cut, cut_draft(to))
+        if refused:
+            self._durable(None, refusal_draft(to, refused))
+            for position, why in refused.items():
+                self.log.add("refused", position=position, reason=why)
+        now = (to - before) / max(seconds, 1e-6)
+        self.rate = now if self.rate == 0 else 0.8 * self.rate + 0.2 * now
+        self._unsaved_seconds += time.perf_counter() - began
+        self._unsaved_bytes += bytes_before - state.waiting_bytes
+        for label in self._classes()[len(classes) :]:
+            self.log.add("class", label=label)
+        self._tell()
+
+    def _classes(self) -> list[Label]:
+        model = self.state.classifier._model_or_none()
+        return [] if model is None else list(model.labels.labels)
+
+    def _length(self, waiting: int) -> int:
+        """Whole batches where there are as many, since a smaller last batch is a step of its own; about CHUNK seconds."""
+        batch: int = self.state.classifier.batch_size
+        most = max(int(self.rate * CHUNK) // batch, 1) * batch
+        return min(waiting // batch * batch, most) or waiting
+
+    def _durable(self, written: Future[Any] | None, draft: Draft) -> None:
+        """Wait until an event is on the disk; a full one is tried again, since what follows stands on it."""
+        while True:
+            try:
+                (written or self.journal.append([draft])).result()
+                return
+            except NoSpace:
+                if self._closing:
+                    raise
+                self.log.add("full", reason="the disk is full: learning waits.")
+                time.sleep(RETRY)
+                written = None
+
+    def _test(self, chunk: list[Piece]) -> None:
+        """Predict a chunk before it is learned, with what is published: what a client would have been told."""
+        published = self.published
+        if published.frozen is None or not self.curve.has_time():
+            return
+        began = time.perf_counter()
+        labels = {(type(label), label): c for c, label in enumerate(published.labels)}
+        predicted = right = 0
+        for piece in chunk:
+            best = published.probabilities(piece.samples.x).argmax(1).tolist()
+            right += sum(labels.get((type(y), y)) == c for y, c in zip(piece.samples.y, best, strict=True))
+            predicted += len(best)
+        self.curve.add(self.state.learned, predicted, right, time.perf_counter() - began)
+
+    # --- publishing and saving
+
+    def _due(self) -> bool:
+        return self._until_due() == 0.0
+
+    def _until_due(self) -> float | None:
+        """Seconds until it is time to publish: at once when nothing waits, else now and then, and always within its share of
+        the time. None: there is nothing to publish."""
+        published, state = self.published, self.state
+        if published.learned == state.learned and published.classifier is state.classifier:
+            return None
+        between = max(PUBLISH_EVERY if state.backlog else 0.0, self._publishing * (1 / PUBLISH_SHARE - 1))
+        return max(self._published_at + between - time.monotonic(), 0.0)
+
+    def _publish(self) -> None:
+        began = time.monotonic()
+        with self._turn:
+            self.published = publish(self.state.classifier, self.state.learned)
+        self._published_at = time.monotonic()
+        self._publishing = self._published_at - began
+        self.log.add("published", learned=self.published.learned)
+        self._tell()
+
+    def _save_is_due(self) -> bool:
+        much = self._unsaved_seconds > self._recovery or self._unsaved_bytes > JOURNAL_BYTES
+        return much and time.monotonic() >= self._next_save and self.journal.failed is None
+
+    def _save(self) -> None:
+        """Write a snapshot, and let the events go that two snapshots have. One that cannot be written is said: the journal
+        still has everything."""
+        state = self.state
+        if state.classifier._model_or_none() is None or state.learned == self._saved:
+            return
+        began = time.monotonic()
+        place = Place(self._place.number + 1, self.journal.seq, state.learned)
+        try:
+            snapshots.save(self._folder, state.classifier, place, self.curve.points)
+        except MnemonError as error:
+            logger.warning(f"no snapshot was saved: {error}")
+            self.log.add("unsaved", reason=str(error))
+            self._next_save = time.monotonic() + 60
+            return
+        older, self._place = self._place, place
+        self._saved, self._unsaved_seconds, self._unsaved_bytes = state.learned, 0.0, 0
+        self._next_save = time.monotonic() + (time.monotonic() - began) * (1 / SAVE_SHARE - 1)
+        self.log.add("saved", learned=state.learned)
+        if older.number > 0:
+            waiting = self.journal.first_waiting(older.learned)
+            self.journal.prune(older.seq if waiting is None else min(older.seq, waiting - 1))
+
+    # --- taking back
+
+    def ask_retract(self, position: int) -> Future[None]:
+        """Done when it is sure that these samples go: when it is in the journal."""
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # whoever asked may go; what is begun is done
+
+        def command() -> None:
+            try:
+                if self._over is not None:
+                    raise JournalFailed(self._over)
+                after = self._retract(position)
+            except MnemonError as error:
+                done.set_exception(error)
+                return
+            except Exception as error:
+                done.set_exception(error)
+                raise
+            done.set_result(None)
+            after()
+
+        with self._wake:
+            over = self._over is not None
+            if not over:
+                self._commands.append(command)
+                self._wake.notify_all()
+        if over:
+            command()
+        return done
+
+    def _retract(self, position: int) -> Callable[[], None]:
+        """Write it into the journal; what is returned does the rest."""
+        state, event = self.state, self.journal.samples_at(position)
+        if position in state.retracted:
+            return lambda: None
+        if event is None or event.kind != SAMPLES:
+            raise OutOfJournal(f"no request with the position {position} is in the journal (any more).")
+        retraction = Retraction(event.position, event.samples)
+        if not state.is_learned(retraction) or state.subtracts:
+            if position in state.refused:
+                raise Refused("these samples were refused, so there is nothing to take back.")
+            state.retract(retraction, event.payload)
+            self._durable(None, retraction_draft(event))
+            return lambda: self._after_retraction(position)
+        try:
+            check_reach(self._folder, self.journal, self._fresh, self._device, retraction)
+        except OutOfReach:
+            raise OutOfJournal(
+                "these samples were learned before the oldest snapshot that is kept, so the network cannot be taught again "
+                "without them."
+            ) from None
+        self._durable(None, retraction_draft(event))
+        return lambda: self._rebuild(position)
+
+    def _rebuild(self, position: int) -> None:
+        """Learn everything since an older snapshot again, without what was retracted."""
+        state, snapshot = restore(self._folder, self.journal, self._fresh, self._device)
+        state.before = self._test
+        self.state, self._place, self._saved = state, snapshot.place, -1
+        self._after_retraction(position)
+        self._save()  # those with the retracted samples are replaced
+
+    def _after_retraction(self, position: int) -> None:
+        self._publish()
+        self.log.add("retracted", position=position)
+        if not self._classes() and all(event.position in self.state.retracted for event in self.state.backlog):
+            self._emptied()

@@ -1,0 +1,30 @@
+// What happened to the model, in words, the newest first.
+
+import { $, make, number } from "./dom.js";
+
+const MOST = 60;
+const WORDS = {
+  class: (e) => `new class: ${e.label}`,
+  published: (e) => `predictions know ${number(e.learned)} samples`,
+  saved: (e) => `saved with ${number(e.learned)} samples`,
+  retracted: (e) => `taken back: the samples up to ${number(e.position)}`,
+  refused: (e) => `not learned: ${e.reason}`,
+  full: (e) => e.reason,
+  unsaved: (e) => `no snapshot: ${e.reason}`,
+  failed: (e) => e.reason,
+};
+const BAD = new Set(["refused", "full", "unsaved", "failed"]);
+
+export const clear = () => $("happened").replaceChildren();
+
+export function add(kind, event) {
+  if (!WORDS[kind]) return;
+  const list = $("happened");
+  if (kind === "published" && list.firstChild?.dataset.kind === kind) list.firstChild.remove(); // only the last of a row
+  const time = new Date(event.time * 1000).toLocaleTimeString("en-GB");
+  const item = make("li", {}, make("time", { textContent: time }), make("span", { textContent: WORDS[kind](event) }));
+  item.dataset.kind = kind;
+  item.classList.toggle("bad", BAD.has(kind));
+  list.prepend(item);
+  while (list.children.length > MOST) list.lastChild.remove();
+}

@@ -1,0 +1,50 @@
+"""What predictions are made with: a state of the model that nothing changes any more."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemon.estimator import OnlineClassifier
+from mnemon.estimator.frozen import Frozen
+from mnemon.learning.labels import Label
+from mnemon.serve import samples
+from mnemon.serve.samples import Kind
+
+
+class Published(NamedTuple):
+    """`frozen` is None before anything was learned."""
+
+    classifier: OnlineClassifier  # for the checks of samples
+    frozen: Frozen | None
+    kind: Kind | None
+    learned: int
+    counts: list[int]  # samples learned of each class
+    memory: tuple[NDArray[Any], NDArray[np.int64]] | None = None  # what is replayed, and the class of each row
+
+    @property
+    def labels(self) -> list[Label]:
+        return [] if self.frozen is None else self.frozen.labels
+
+    def probabilities(self, x: NDArray[Any] | list[dict[str, Any]]) -> NDArray[np.float64]:
+        """[n, classes]"""
+        assert self.frozen is not None
+        assert self.kind is not None
+        return samples.probabilities(self.classifier, self.frozen, self.kind.names, x)
+
+
+def publish(classifier: OnlineClassifier, learned: int) -> Published:
+    """The state that the last chunk left; to be called by the thread that learns, since class means are computed here."""
+    model = classifier._model_or_none()
+    if model is None:
+        return Published(classifier, None, None, learned, [])
+    with model.lock:
+        frozen, learner = model.frozen(), model.learner
+        counts = learner.counts[: len(frozen.labels)].tolist()
+        kept, memory = learner.memory, None
+        if kept.size > 0:
+            x, y = kept.x[: kept.size].cpu().numpy(), kept.y[: kept.size].cpu().numpy()
+            memory = (x[y >= 0].copy(), y[y >= 0].copy())
+    return Published(classifier, frozen, samples.model_kind(classifier), learned, counts, memory)

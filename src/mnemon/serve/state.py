@@ -1,0 +1,169 @@
+"""A model as a function of its journal: each event is taken in exactly as it was, or will be after a crash.
+
+Samples wait in the backlog until a cut says up to where the next chunk reaches: the same samples in other chunks would give
+other bytes. What was retracted is left out of its chunk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mnemon.errors import MnemonError
+from mnemon.estimator import OnlineClassifier
+from mnemon.files import parsed
+from mnemon.learning.methods import given as method_given
+from mnemon.serve import samples as kinds
+from mnemon.serve.database import damaged
+from mnemon.serve.events import CUT, REFUSED, RETRACTED, SAMPLES, Draft, Event
+from mnemon.serve.journal import Journal
+from mnemon.serve.samples import Samples
+
+Refusals = dict[int, str]  # position of a request → why it could not be learned
+
+
+class Piece(NamedTuple):
+    """The samples of one request that are in a chunk."""
+
+    position: int
+    samples: Samples
+
+
+class Retraction(NamedTuple):
+    position: int
+    samples: int
+    seq: int = 0
+
+
+def cut_draft(to: int) -> Draft:
+    return Draft(CUT, json.dumps({"to": to}).encode())
+
+
+def refusal_draft(to: int, refused: Refusals) -> Draft:
+    return Draft(REFUSED, json.dumps({"to": to, "refused": list(refused.items())}).encode())
+
+
+def retraction_draft(event: Event) -> Draft:
+    """With the samples: they may have left the journal when it is read again."""
+    head = json.dumps({"position": event.position, "samples": event.samples}).encode()
+    return Draft(RETRACTED, head + b"\n" + event.payload)
+
+
+def refusals(journal: Journal) -> dict[int, Refusals]:
+    """Of each cut after which something was refused."""
+    found = (parsed(event.payload) for event in journal.events(kind=REFUSED))
+    return {each["to"]: dict(each["refused"]) for each in found}
+
+
+def retractions(journal: Journal) -> list[Retraction]:
+    return [_retraction(event) for event in journal.events(kind=RETRACTED)]
+
+
+def _retraction(event: Event) -> Retraction:
+    head = parsed(event.payload.partition(b"\n")[0])
+    return Retraction(head["position"], head["samples"], event.seq)
+
+
+class State:
+    """`learned` counts samples in the order of the journal, those left out or refused included: it never falls."""
+
+    def __init__(
+        self,
+        classifier: OnlineClassifier,
+        learned: int,
+        *,
+        refused: dict[int, Refusals],
+        retracted: set[int],
+    ) -> None:
+        self.classifier, self.learned = classifier, learned
+        self.acknowledged = learned  # as far as the backlog reaches
+        self.backlog: deque[Event] = deque()
+        self.waiting_bytes = 0  # in the backlog
+        self.retracted = retracted  # positions of requests
+        self.refused: Refusals = {position: why for each in refused.values() for position, why in each.items()}
+        self._refused_at = refused
+        self.before: Callable[[list[Piece]], None] = lambda pieces: None  # sees a chunk before it is learned
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether samples can be taken back exactly, without learning the others again."""
+        return not method_given(self.classifier.method).trains and self.classifier.half_life is None
+
+    def follow(self, journal: Journal, after: int) -> None:
+        """Take in all that is in the journal; events up to `after` are, but for samples that wait."""
+        for event in journal.events(after_position=self.learned):
+            if event.kind == SAMPLES:
+                self._check_gap(journal, event)
+                self.add(event)
+            elif event.seq > after and event.kind == CUT:
+                self.cut(parsed(event.payload)["to"])
+            elif event.seq > after and event.kind == RETRACTED and self.subtracts:
+                self.retract(_retraction(event), event.payload.partition(b"\n")[2])
+
+    def _check_gap(self, journal: Journal, event: Event) -> None:
+        if event.position - event.samples > self.acknowledged:
+            raise damaged(journal.path, f"the samples {self.acknowledged + 1:,} and after are not in it")
+
+    def add(self, event: Event) -> None:
+        """Samples that were acknowledged; those known are passed over."""
+        if event.position > self.acknowledged:
+            self.backlog.append(event)
+            self.waiting_bytes += len(event.payload)
+            self.acknowledged = event.position
+
+    def cut(self, to: int) -> Refusals:
+        """Learn the backlog up to this position; what it says of each request that could not be learned."""
+        found: Refusals = {}
+        known = self._refused_at.get(to, {})
+        for run in _runs(self._pieces(to)):
+            if not any(piece.position in known for piece in run):
+                self.before(run)
+                try:
+                    kinds.learn(self.classifier, [piece.samples for piece in run])
+                    continue
+                except MnemonError:  # it diverged, and nothing of it was learned: whose fault was it?
+                    pass
+            for piece in run:
+                if piece.position in known:
+                    continue
+                try:
+                    kinds.learn(self.classifier, [piece.samples])
+                except MnemonError as error:
+                    found[piece.position] = str(error)
+        self.refused |= found
+        self.learned = max(self.learned, min(to, self.acknowledged))
+        while self.backlog and self.backlog[0].position <= self.learned:
+            self.waiting_bytes -= len(self.backlog.popleft().payload)
+        return found
+
+    def _pieces(self, to: int) -> list[Piece]:
+        """The samples up to this position, but for those retracted."""
+        found = []
+        for event in self.backlog:
+            start = event.position - event.samples
+            if start >= to:
+                break
+            if event.position not in self.retracted:
+                part = kinds.decode(event.payload).part(max(self.learned - start, 0), to - start)
+                found.append(Piece(event.position, part))
+        return found
+
+    def is_learned(self, retraction: Retraction) -> bool:
+        """Whether the model has seen any of these samples."""
+        return self.learned > retraction.position - retraction.samples
+
+    def retract(self, retraction: Retraction, payload: bytes) -> None:
+        """Leave out what waits, and subtract what was learned (statistics alone can)."""
+        if self.is_learned(retraction):
+            start = retraction.position - retraction.samples
+            kinds.forget(self.classifier, kinds.decode(payload).part(0, self.learned - start))
+        self.retracted.add(retraction.position)
+
+
+def _runs(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Arrays and rows apart: each is learned as one chunk."""
+    for _, run in itertools.groupby(pieces, lambda piece: isinstance(piece.samples.x, list)):
+        yield list(run)

@@ -1,0 +1,321 @@
+"""HTTP, in process: what each route answers, and that bad input changes nothing."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mnemon import OnlineClassifier
+
+LEARN, PREDICT = "/v1/models/model/learn", "/v1/models/model/predict"
+X, Y = [[0.0, 1.0], [5.0, 6.0], [0.1, 1.1], [5.1, 6.1]], ["a", "b", "a", "b"]
+
+
+def taught(client, n=5):
+    for i in range(n):
+        answer = client.post(LEARN, json={"x": X, "y": Y, "id": f"t{i}"}, params={"wait": "published"})
+        assert answer.status_code == 200, answer.text
+    return client
+
+
+def npy(x):
+    stream = io.BytesIO()
+    np.save(stream, x)
+    return stream.getvalue()
+
+
+def png(colour, size=(40, 30), kind="PNG"):
+    stream = io.BytesIO()
+    Image.new("RGB", size, colour).save(stream, kind)
+    return stream.getvalue()
+
+
+def is_problem(answer, status):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == status
+    assert body["detail"].count("\n") == 0
+    assert body["detail"].rstrip().endswith((".", ")"))
+    return body["detail"]
+
+
+def test_learn_predict_and_status(http):
+    client = http()
+    is_problem(client.post(PREDICT, json={"x": X}), 409)
+    answer = client.post(LEARN, json={"x": X, "y": Y})
+    assert answer.status_code == 202
+    assert answer.json() == {"position": 4, "samples": 4, "repeated": False}
+    found = client.post(PREDICT, json={"x": X[:2]}, params={"after": 4, "top": 2}).json()
+    assert found["learned"] == 4
+    assert [len(each["top"]) for each in found["predictions"]] == [2, 2]
+    for each in found["predictions"]:
+        assert each["label"] == each["top"][0]["label"]
+        assert sum(guess["confidence"] for guess in each["top"]) == pytest.approx(1)
+    status = client.get("/v1/models/model").json()
+    assert (status["acknowledged"], status["learned"], status["published"]) == (4, 4, 4)
+    assert status["classes"] == [{"label": "a", "samples": 2}, {"label": "b", "samples": 2}]
+    assert status["shape"] == [2]
+    assert client.get("/v1/models").json() == {"models": ["model"]}
+
+
+def test_predictions_equal_those_of_the_library(http, tmp_path):
+    client = taught(http())
+    found = client.post(PREDICT, json={"x": X}).json()["predictions"]
+    client.models.close()
+    loaded = OnlineClassifier.load(tmp_path / "model")
+    assert [each["label"] for each in found] == loaded.predict(np.array(X)).tolist()
+    assert [each["confidence"] for each in found] == loaded.predict_proba(np.array(X)).max(1).tolist()
+
+
+def test_labels_keep_their_types(http):
+    client = http()
+    client.post(LEARN, json={"x": [[0.0], [5.0], [9.0]], "y": [True, 1, "1"]}, params={"wait": "published"})
+    labels = [each["label"] for each in client.get("/v1/models/model").json()["classes"]]
+    assert [(type(label), label) for label in labels] == [(bool, True), (int, 1), (str, "1")]
+
+
+def test_every_kind_of_body(http):
+    client = http()
+    rows = "\n".join(json.dumps({"x": x, "y": y, "id": f"row {i}"}) for i, (x, y) in enumerate(zip(X, Y, strict=True)))
+    ndjson = {"Content-Type": "application/x-ndjson"}
+    assert client.post(LEARN, content=rows, headers=ndjson).json() == {"position": 4, "samples": 4, "repeated": False}
+    more = rows + "\n" + json.dumps({"x": X[0], "y": "a", "id": "row 9"})
+    assert client.post(LEARN, content=more, headers=ndjson).json()["position"] == 5  # the others are known
+    headers = {"Content-Type": "application/x-npy", "Mnemon-Labels": json.dumps(Y)}
+    assert client.post(LEARN, content=npy(np.float32(X)), headers=headers).json()["position"] == 9
+    answer = client.post(PREDICT, content=npy(np.array(X)), headers=headers, params={"after": 9})
+    assert len(answer.json()["predictions"]) == 4
+    answer = client.post(PREDICT, content=rows, headers=ndjson)
+    assert len(answer.json()["predictions"]) == 4
+
+
+def test_rows_whose_features_have_names(http):
+    client = http()
+    rows = [{"width": 1.0, "height": 2.0}, {"height": 7.0, "width": 6.0}]
+    client.post(LEARN, json={"x": rows, "y": ["a", "b"]}, params={"wait": "published"})
+    assert client.get("/v1/models/model").json()["features"] == ["width", "height"]
+    same = [
+        client.post(PREDICT, json={"x": [row]}).json()["predictions"]
+        for row in (rows[1], dict(reversed(rows[1].items())))
+    ]
+    assert same[0] == same[1]
+    is_problem(client.post(PREDICT, json={"x": [{"width": 1}]}), 422)
+
+
+def test_images_as_files_forms_and_numbers(http):
+    client = http(size=8)
+    files = [("image", ("1.png", png("red"))), ("image", ("2.jpg", png("blue", kind="JPEG")))]
+    answer = client.post(LEARN, files=files, data={"label": ["red", "blue"]}, params={"wait": "published"})
+    assert answer.json()["position"] == 2
+    answer = client.post(LEARN, content=png("red"), headers={"Content-Type": "image/png"}, params={"label": "red"})
+    assert answer.json()["position"] == 3
+    pixels = np.zeros((1, 8, 8, 3), int).tolist()
+    assert client.post(LEARN, json={"x": pixels, "y": ["black"]}, params={"wait": "published"}).json()["position"] == 4
+    answer = client.post(PREDICT, content=png("red", (8, 8)), headers={"Content-Type": "image/png"})
+    assert answer.json()["predictions"][0]["label"] == "red"
+    memory = client.get("/v1/models/model/memory", params={"label": "blue"}).json()
+    assert memory["kept"] == 4
+    assert len(memory["rows"]) == 1
+    assert np.shape(memory["rows"][0]["x"]) == (8, 8, 3)
+    assert memory["rows"][0]["x"][0][0][2] > 240
+
+
+def test_thumbnails_of_the_memory_by_class(http):
+    client = http(size=8)
+    sheet = "/v1/models/model/memory.png"
+    is_problem(client.get(sheet), 409)
+    files = [("image", (f"{i}.png", png(colour))) for i, colour in enumerate(("red", "blue", "blue"))]
+    client.post(LEARN, files=files, data={"label": ["warm", "cold", "cold"]}, params={"wait": "published"})
+    answer = client.get(sheet, params={"each": 3})
+    assert answer.headers["content-type"] == "image/png"
+    pixels = np.asarray(Image.open(io.BytesIO(answer.content)))  # [2 classes × 8, 3 × 8, RGBA]
+    assert pixels.shape == (16, 24, 4)
+    assert pixels[4, ::8].tolist() == [[255, 0, 0, 255], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert pixels[12, ::8].tolist() == [[0, 0, 255, 255], [0, 0, 255, 255], [0, 0, 0, 0]]
+    vectors = http("vectors")
+    vectors.post("/v1/models/vectors/learn", json={"x": X, "y": Y}, params={"wait": "published"})
+    is_problem(vectors.get("/v1/models/vectors/memory.png"), 409)
+
+
+def test_labels_of_images_that_are_no_text_come_in_a_header(http):
+    client = http(size=8)
+    files = [("image", ("1.png", png("red"))), ("image", ("2.png", png("blue")))]
+    answer = client.post(LEARN, files=files, headers={"Mnemon-Labels": "[3]"}, params={"wait": "published"})
+    assert answer.json()["samples"] == 2
+    assert client.get("/v1/models/model").json()["classes"] == [{"label": 3, "samples": 2}]
+    twice = client.post(LEARN, files=files, data={"label": ["3", "3"]}, headers={"Mnemon-Labels": "[3]"})
+    is_problem(twice, 422)
+    is_problem(client.post(LEARN, files=files, headers={"Mnemon-Labels": "[1, 2, 3]"}), 422)
+    assert client.get("/v1/models/model").json()["acknowledged"] == 2
+
+
+def test_a_key_counts_once_and_belongs_to_one_body(http):
+    client = http()
+    first = client.post(LEARN, json={"x": X, "y": Y}, headers={"Idempotency-Key": "k"})
+    again = client.post(LEARN, json={"x": X, "y": Y}, headers={"Idempotency-Key": "k"})
+    assert (first.json()["position"], again.json()) == (4, {"position": 4, "samples": 4, "repeated": True})
+    is_problem(client.post(LEARN, json={"x": X, "y": Y[::-1]}, headers={"Idempotency-Key": "k"}), 422)
+    producer = {"Mnemon-Producer": "sensor", "Mnemon-Position": "7"}
+    assert client.post(LEARN, json={"x": X, "y": Y}, headers=producer).json()["position"] == 8
+    assert client.post(LEARN, json={"x": X, "y": Y}, headers=producer).json()["repeated"]
+    assert client.get("/v1/models/model").json()["acknowledged"] == 8
+
+
+def test_a_prediction_is_labelled_later_and_a_request_taken_back(http):
+    client = taught(http())
+    kept = client.post(PREDICT, json={"x": [[20.0, 20.0]]}, params={"keep": "true"}).json()["id"]
+    answer = client.post("/v1/models/model/label", json={"prediction": kept, "label": "far"})
+    assert answer.status_code == 202
+    position = answer.json()["position"]
+    client.post(PREDICT, json={"x": X}, params={"after": position})
+    assert len(client.get("/v1/models/model").json()["classes"]) == 3
+    assert client.post("/v1/models/model/retract", json={"position": position}).status_code == 202
+    events = ""
+    while "event: retracted" not in events:
+        events = client.get("/v1/models/model/events", params={"follow": "false"}).text
+    assert len(client.get("/v1/models/model").json()["classes"]) == 2
+    is_problem(client.post("/v1/models/model/retract", json={"position": 3}), 410)
+    is_problem(client.post("/v1/models/model/label", json={"prediction": "p-0", "label": "a"}), 410)
+
+
+def test_curves_events_metrics_and_snapshot(http, tmp_path):
+    client = taught(http())
+    is_problem(client.get("/v1/models/model/snapshot"), 404)
+    curves = client.get("/v1/models/model/curves").json()
+    assert sum(point["predicted"] for point in curves["points"]) > 0
+    assert 0 <= curves["accuracy"] <= 1
+    events = client.get("/v1/models/model/events", params={"follow": "false"})
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert 'event: class\ndata: {"time"' in events.text
+    later = client.get("/v1/models/model/events", params={"follow": "false"}, headers={"Last-Event-ID": "2"})
+    assert "id: 2\n" not in later.text
+    assert "id: 3\n" in later.text
+    assert 'mnemon_samples_acknowledged_total{model="model"} 20.0' in client.get("/metrics").text
+    client.models.get("model").learning._save()
+    answer = client.get("/v1/models/model/snapshot")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as tar:
+        tar.extractall(tmp_path / "copy", filter="data")
+    assert OnlineClassifier.load(tmp_path / "copy").n_seen_ == 20
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert client.get("/v1/models/model/snapshot", headers=tag).status_code == 304
+
+
+def test_many_models_in_a_folder(http, tmp_path):
+    for name in ("birds", "fish"):
+        OnlineClassifier(backbone="mlp:width=8", memory_size=20, device="cpu").fit(X, Y).save(
+            tmp_path / "models" / name
+        )
+    client = http("models", options={})
+    assert client.get("/v1/models").json() == {"models": ["birds", "fish"]}
+    assert (
+        client.post("/v1/models/birds/learn", json={"x": X, "y": Y}, params={"wait": "learned"}).json()["position"] == 8
+    )
+    assert client.get("/v1/models/fish").json()["acknowledged"] == 4
+    for name in ("cats", "..", "%2e%2e", "birds%2f..%2ffish", ".birds", "birds/"):
+        assert client.get(f"/v1/models/{name}").status_code == 404
+
+
+JSON, NDJSON, NPY, TEXT = (
+    {"Content-Type": kind} for kind in ("application/json", "application/x-ndjson", "application/x-npy", "text/plain")
+)
+LABELLED = {**NPY, "Mnemon-Labels": '["a"]'}
+BAD = [
+    ("learn", {"json": {"x": [[1.0]], "y": ["a"]}}, 422),  # another kind
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": []}}, 422),
+    ("learn", {"json": {"x": [], "y": []}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0], [1.0]], "y": ["a", "b"]}}, 422),
+    ("learn", {"json": {"x": [[1.0, "2"]], "y": ["a"]}}, 422),
+    ("learn", {"json": {"x": [[1.0, None]], "y": ["a"]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 1e300]], "y": ["a"]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": [None]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": [1.5]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": [2**70]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": ["x" * 201]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": ["a"], "z": 1}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]] * 1001, "y": ["a"] * 1001}}, 413),
+    ("learn", {"json": {"x": [{"a": 1}], "y": ["a"]}}, 422),
+    ("learn", {"json": {"x": [[1.0, 2.0]], "y": ["a"], "id": ""}, }, 422),
+    ("learn", {"content": b'{"x": [[1.0, NaN]], "y": ["a"]}', "headers": JSON}, 422),
+    ("learn", {"content": b"[" * 100_000, "headers": JSON}, 422),
+    ("learn", {"content": b'{"x": [[1' + b"0" * 10_000 + b', 1]], "y": ["a"]}', "headers": JSON}, 422),
+    ("learn", {"content": b"\xff\xfe", "headers": JSON}, 422),
+    ("learn", {"content": b"", "headers": JSON}, 422),
+    ("learn", {"content": b"x", "headers": TEXT}, 415),
+    ("learn", {"content": b"x"}, 415),
+    ("learn", {"content": b'{"x": [1, 2], "y": "a"}\n{"x": [1', "headers": NDJSON}, 422),
+    ("learn", {"content": b'{"x": [1, 2]}', "headers": NDJSON}, 422),
+    ("learn", {"content": npy(np.zeros((1, 2))), "headers": NPY}, 422),
+    ("learn", {"content": npy(np.zeros((1, 2)))[:-1], "headers": LABELLED}, 422),
+    ("learn", {"content": npy(np.array([{}], object)), "headers": LABELLED}, 422),
+    ("learn", {"content": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}", "headers": NPY}, 422),
+    ("learn", {"content": b"no image", "headers": {"Content-Type": "image/png"}}, 422),
+    ("learn", {"files": {"image": b"no image"}}, 422),
+    ("learn", {"files": {"image": png("red")}}, 422),  # a model of vectors
+    ("learn", {"json": {"x": X, "y": Y}, "headers": {"Mnemon-Producer": "p"}}, 422),
+    ("learn", {"json": {"x": X, "y": Y}, "headers": {"Mnemon-Producer": "p", "Mnemon-Position": "-1"}}, 422),
+    ("learn", {"json": {"x": X, "y": Y}, "headers": {"Idempotency-Key": "x" * 201}}, 422),
+    ("learn", {"json": {"x": X, "y": Y}, "params": {"wait": "for ever"}}, 422),
+    ("predict", {"json": {"x": [[1.0]]}}, 422),
+    ("predict", {"json": {"y": [[1.0]]}}, 422),
+    ("predict", {"json": {"x": X}, "params": {"top": 0}}, 422),
+    ("predict", {"json": {"x": X}, "params": {"after": -1}}, 422),
+    ("label", {"json": {"prediction": 1, "label": "a"}}, 422),
+    ("label", {"content": b"{}", "headers": TEXT}, 415),
+    ("retract", {"json": {"position": "1"}}, 422),
+    ("retract", {"json": {"position": 0}}, 410),
+    ("retract", {"json": {"position": 2**80}}, 410),
+]  # fmt: skip
+
+
+def test_bad_input_is_a_sentence_and_changes_nothing(http, monkeypatch):
+    client = taught(http(), 1)
+    before = client.get("/v1/models/model").json()
+    for route, given, status in BAD:
+        is_problem(client.post(f"/v1/models/model/{route}", **given), status)
+    is_problem(client.post("/v1/models/nobody/learn", json={"x": X, "y": Y}), 404)
+    is_problem(client.get("/v1/models/model/memory", params={"limit": "all"}), 422)
+    is_problem(client.get("/nothing"), 404)
+    is_problem(client.put(LEARN), 405)
+    assert client.get("/v1/models/model").json() == before
+
+
+def test_bodies_images_and_times_have_limits(http, monkeypatch):
+    client = http(size=8)
+    is_problem(client.post(LEARN, content=b"x" * (16 * 2**20 + 1)), 413)
+
+    def parts():  # no length is announced
+        for _ in range(17):
+            yield b"x" * 2**20
+
+    is_problem(client.post(LEARN, content=parts(), headers={"Content-Type": "application/json"}), 413)
+    is_problem(client.post(LEARN, content=png("red", (5100, 5000)), headers={"Content-Type": "image/png"}), 422)
+    monkeypatch.setattr("mnemon.serve.http.app.WAIT", 0.05)
+    is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 504)
+
+
+def test_pressure_is_told_with_a_time_to_come_again(http):
+    client = http(backlog=100)
+    turn = client.models._turn
+    while turn.acquire(blocking=False):  # nothing is learned meanwhile
+        pass
+    answers = [client.post(LEARN, json={"x": X, "y": Y}) for _ in range(10)]
+    assert answers[0].status_code == 202
+    is_problem(answers[-1], 503)
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    model = client.models.get("model")
+    with model.journal._db_lock:
+        model.journal._db.execute("PRAGMA max_page_count = 1")
+    model._backlog = 10**9
+    answer = client.post(LEARN, json={"x": X * 200, "y": Y * 200})
+    is_problem(answer, 507)
+    assert answer.headers["Retry-After"]
+    with model.journal._db_lock:
+        model.journal._db.execute("PRAGMA max_page_count = 100000")
+        model.journal._db.execute("PRAGMA query_only = ON")
+    is_problem(client.post(LEARN, json={"x": X, "y": Y}), 503)
+    is_problem(client.get("/healthz"), 503)
+    turn.release()

@@ -1,0 +1,484 @@
+"""A served model: what is acknowledged is learned exactly once, and a crash at any moment changes no byte."""
+
+import contextlib
+import itertools
+import json
+import shutil
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+
+from mnemon import OnlineClassifier, checkpoint
+from mnemon.data import channels_first
+from mnemon.errors import Diverged, MnemonError
+from mnemon.estimator import saving
+from mnemon.estimator.served import JOURNAL
+from mnemon.own_data.fit import fit
+from mnemon.serve import journal as journals
+from mnemon.serve import learning, state
+from mnemon.serve.events import CUT, KeyReused, NoSpace
+from mnemon.serve.journal import Journal
+from mnemon.serve.learning import OutOfJournal
+from mnemon.serve.samples import Samples, decode, encode
+from mnemon.serve.service import Busy, Gone, NothingLearned, Service
+from processes import wait_for
+
+SMALL = {"backbone": "mlp:width=16", "memory_size": 40}
+METHODS = pytest.mark.parametrize("options", [SMALL, {"method": "slda"}], ids=["network", "slda"])
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Services that end with the test; `crash` leaves one as a SIGKILL would and copies its folder."""
+    running, numbers = [], itertools.count()
+
+    def start(folder="model", **more):
+        more.setdefault("options", {} if checkpoint.newest(tmp_path / folder) else SMALL)
+        running.append(Service(tmp_path / folder, device="cpu", **more))
+        return running[-1]
+
+    def crash(service):
+        copied = tmp_path / f"after crash {next(numbers)}"
+        copied.mkdir()
+        with checkpoint.alone(service.folder, saving.LOCK), service.journal._db_lock:  # all files at one moment
+            for path in service.folder.iterdir():
+                if path.name.startswith(("journal", "0")):
+                    shutil.copy(path, copied / path.name)
+        return copied.name
+
+    start.crash = crash
+    yield start
+    for service in running:
+        service.close()
+
+
+def samples(n, seed=0, classes=3):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    return (rng.normal(size=(n, 6)) + 3 * y[:, None]).astype(np.float32), [f"class {c}" for c in y]
+
+
+def settled(service):
+    service.learning.wait(service.journal.position, published=True).result(60)
+    return service
+
+
+def learned_bytes(service):
+    """All that the model learned, byte for byte."""
+    return model_bytes(service.learning.state.classifier._model)
+
+
+def model_bytes(model):
+    content = {name: tensor.cpu().numpy().tobytes() for name, tensor in model.learner.state().items()}
+    return content | {"labels": model.labels.labels, "n": model.n_seen}
+
+
+def cuts(service):
+    return [json.loads(event.payload)["to"] for event in service.journal.events(kind=CUT)]
+
+
+def test_samples_are_acknowledged_learned_and_published_as_partial_fit_would(serve):
+    service = serve()
+    with pytest.raises(NothingLearned):
+        service.predict(samples(1)[0])
+    x, y = samples(50)
+    acks = [service.learn(x[i : i + 5], y[i : i + 5]) for i in range(0, 50, 5)]
+    assert [ack.position for ack in acks] == list(range(5, 51, 5))
+    settled(service)
+    by_hand = OnlineClassifier(**SMALL, device="cpu")
+    for start, end in itertools.pairwise([0, *cuts(service)]):
+        by_hand.partial_fit(x[start:end], y[start:end])
+    published, probabilities, _ = service.predict(x)
+    assert published.learned == 50
+    np.testing.assert_array_equal(probabilities, by_hand.predict_proba(x))
+    assert published.labels == by_hand.classes_.tolist()
+
+
+def replayed(service, options):
+    """A model that learns all samples of the journal, chunk for chunk, and never crashes."""
+    drawn = [decode(event.payload) for event in service.journal.events(kind="samples")]
+    x, y = np.concatenate([each.x for each in drawn]), [label for each in drawn for label in each.y]
+    model = OnlineClassifier(**options, device="cpu")
+    for start, end in itertools.pairwise([0, *cuts(service)]):
+        model.partial_fit(x[start:end], y[start:end])
+    return model_bytes(model._model)
+
+
+@METHODS
+def test_a_crash_at_any_moment_changes_no_byte(serve, options, monkeypatch):
+    monkeypatch.setattr(learning, "CHUNK", 0.005)  # many cuts
+    monkeypatch.setattr(Journal, "prune", lambda self, seq: None)  # the whole journal, to be replayed
+    service = serve("whole", options=options, recovery=0.05)
+    crashed = []
+    for i in range(12):
+        service.learn(*samples(4 + i, i), key=b"%d" % i)
+        if i % 3 == 2:
+            crashed.append(serve.crash(service))
+    crashed.append(serve.crash(settled(service)))
+    for folder in crashed:
+        again = serve(folder, recovery=0.05)
+        for i in range(12):  # clients that heard nothing send everything again
+            again.learn(*samples(4 + i, i), key=b"%d" % i)
+        settled(again)
+        assert again.journal.position == sum(4 + i for i in range(12))
+        assert learned_bytes(again) == replayed(again, options)
+    assert learned_bytes(again) == learned_bytes(service)
+
+
+@pytest.fixture
+def saved_often(monkeypatch):
+    """A snapshot after each chunk."""
+    monkeypatch.setattr(learning, "SAVE_SHARE", 1)
+    return {"recovery": 0.0}
+
+
+def test_snapshots_let_old_events_go_and_a_damaged_one_is_passed_over(serve, caplog, saved_often):
+    service = serve(**saved_often)
+    for i in range(8):
+        service.learn(*samples(10, i))
+        settled(service)
+    wait_for(lambda: service.journal.pruned > 5)
+    assert next(event.position for event in service.journal.events(kind="samples")) > 10
+    copied = serve.crash(service)
+    newest = checkpoint.newest(service.folder.parent / copied)
+    path = service.folder.parent / copied / f"{newest:010d}.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    again = serve(copied)
+    assert "is passed over" in caplog.text
+    assert learned_bytes(again) == learned_bytes(service)
+    again.learn(*samples(3))
+    settled(again)
+    again.close()
+    assert learned_bytes(serve(copied)) == learned_bytes(again)
+
+
+def test_a_clean_stop_leaves_a_model_that_loads_and_goes_on(serve, tmp_path):
+    service = settled_with(serve(), 30)
+    service.close()
+    loaded = OnlineClassifier.load(service.folder)
+    assert loaded.n_seen_ == 30
+    loaded.partial_fit(*samples(5, 9))
+    loaded.save(service.folder)
+    again = serve()  # what was learned elsewhere stays, what is in the journal is not learned again
+    assert again.learning.state.classifier.n_seen_ == 35
+    again.learn(*samples(10, 3))
+    assert settled(again).learning.state.classifier.n_seen_ == 45
+
+
+def settled_with(service, n):
+    service.learn(*samples(n))
+    return settled(service)
+
+
+def test_loading_says_if_acknowledged_samples_are_not_learned_yet(serve, tmp_path, monkeypatch):
+    service = settled_with(serve(), 30)
+    service.learning._save()
+    with pytest.warns(UserWarning, match="is being served"):
+        OnlineClassifier.load(service.folder)
+    service.learning._turn.acquire()  # nothing is learned from here on
+    service.learn(*samples(7))
+    copied = serve.crash(service)
+    service.learning._turn.release()
+    with pytest.warns(UserWarning, match="7 samples that were acknowledged"):
+        OnlineClassifier.load(tmp_path / copied)
+    settled(serve(copied)).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert OnlineClassifier.load(tmp_path / copied).n_seen_ == 37
+
+
+def test_the_folder_is_one_processes_and_fit_says_whose(serve, tmp_path):
+    service = serve()
+    with pytest.raises(MnemonError, match=r"mnemon serve \(process \d+\) is fitting or serving"):
+        Service(service.folder)
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "images" / "a" / "1.png")
+    with pytest.raises(MnemonError, match="mnemon serve"):
+        fit(tmp_path / "images", service.folder)
+
+
+def test_bad_samples_change_nothing(serve):
+    service = serve()
+    for x, y, sentence in [
+        (np.zeros((0, 3)), [], "0 sample"),
+        ([[1.0, float("nan")]], ["a"], "not finite"),
+        ([["a"]], ["a"], "text"),
+        ([[1.0], [2.0]], ["a"], "2 samples and 1 labels"),
+        ([[1.0]], ["x" * 201], "200 characters"),
+        ([[1.0]], [None], "label"),
+        ([[1.0]], ["\ud800"], "text"),
+        ([{"a": 1.0}, {"b": 1.0}], ["u", "v"], "missing"),
+    ]:
+        with pytest.raises(MnemonError, match=sentence):
+            service.learn(x, y)
+    assert service.journal.position == 0
+    assert service.kind is None
+    settled_with(service, 10)
+    for x, y, sentence in [([[1.0]], ["a"], "6"), ([{"a": 1.0}], ["a"], "not features with names")]:
+        with pytest.raises(MnemonError, match=sentence):
+            service.learn(x, y)
+    assert service.journal.position == 10
+
+
+def test_the_first_request_says_of_what_kind_all_are_before_any_is_learned(serve):
+    service = serve()
+    service.learning._turn.acquire()
+    try:
+        service.learn([{"a": 1, "b": 2.5}], ["u"])
+        with pytest.raises(MnemonError, match="missing"):
+            service.learn([{"a": 1}], ["u"])
+        with pytest.raises(MnemonError, match="3 features"):
+            service.learn([[1.0, 2.0, 3.0]], ["u"])
+        service.learn([{"b": 2, "a": 0}], ["v"])
+        copied = serve.crash(service)
+    finally:
+        service.learning._turn.release()
+    again = serve(copied)
+    with pytest.raises(MnemonError, match="missing"):
+        again.learn([{"a": 1}], ["u"])
+    assert settled(again).predict([{"b": 2, "a": 0}])[0].labels == ["u", "v"]
+
+
+def test_options_that_no_model_can_be_made_with_are_refused_before_anything_is_written(serve, tmp_path):
+    for options, sentence in [
+        ({"methd": "er"}, "no parameter"),
+        ({"method": "err"}, "unknown method"),
+        ({"lr": -1}, "lr"),
+    ]:
+        with pytest.raises(MnemonError, match=sentence):
+            Service(tmp_path / "new", options=options)
+        assert not (tmp_path / "new").exists()
+    service = serve(options={"backbone": "resnet18"})
+    with pytest.raises(MnemonError):  # vectors
+        service.learn(*samples(3))
+    assert service.journal.position == 0
+    service.close()
+    with pytest.raises(MnemonError, match="begun with another backbone"):
+        serve(options={"backbone": "mlp"})
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_chunk_that_diverges_is_learned_without_the_requests_at_fault(serve, restart, monkeypatch):
+    learn = state.kinds.learn
+
+    def diverge(classifier, chunk):
+        if any("bad" in each.y for each in chunk):
+            raise Diverged("training diverged.")
+        learn(classifier, chunk)
+
+    monkeypatch.setattr(state.kinds, "learn", diverge)
+    service = settled_with(serve(), 10)
+    service.learning._turn.acquire()
+    good, bad = samples(4, 1), (samples(2, 2)[0], ["bad", "bad"])
+    positions = [service.learn(*each).position for each in (good, bad, good, bad)]
+    service.learning._turn.release()
+    settled(service)
+    assert service.learning.state.classifier.n_seen_ == 18
+    assert set(service.learning.state.refused) == {positions[1], positions[3]}
+    assert service.published.learned == positions[-1] == 22
+    if restart:
+        monkeypatch.setattr(state.kinds, "learn", learn)  # what was refused stays so, also where it would not diverge
+        again = serve(serve.crash(service))
+        assert learned_bytes(again) == learned_bytes(service)
+        assert set(again.learning.state.refused) == {positions[1], positions[3]}
+
+
+@pytest.mark.parametrize("options", [SMALL, {"method": "slda", "exam": 0}], ids=["network", "slda"])
+def test_a_retracted_request_is_as_if_it_had_never_come(serve, options):
+    service = serve(options=options)
+    for i in range(4):
+        service.learn(*samples(10, i))
+        settled(service)
+    service.retract(20).result()
+    service.retract(20).result()  # twice is once
+    without = serve("without", options=options)
+    for i in (0, 2, 3):
+        without.learn(*samples(10, i))
+        settled(without)
+    wait_for(lambda: service.learning.state.classifier.n_seen_ == 30 and service.published.counts)
+    if options is SMALL:  # learned again without it: the same bytes
+        assert learned_bytes(service) == learned_bytes(without)
+    else:  # subtracted: the same numbers up to rounding
+        x = samples(20, 7)[0]
+        np.testing.assert_allclose(service.predict(x)[1], without.predict(x)[1], atol=1e-5)
+    copied = serve.crash(service)
+    assert learned_bytes(serve(copied)) == learned_bytes(service)
+    service.learn(*samples(10, 5))
+    settled(service)
+    assert service.published.learned == 50
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+    with pytest.raises(OutOfJournal):
+        service.retract(19).result()
+
+
+def test_what_waits_can_be_retracted_and_may_then_be_of_another_kind(serve):
+    service = serve()
+    service.learning._turn.acquire()
+    try:
+        first = service.learn(*samples(5)).position
+        second = service.learn(*samples(3)).position
+    finally:
+        service.learning._turn.release()
+    service.retract(second).result()
+    service.retract(first).result()
+    wait_for(lambda: service.kind is None)
+    service.learn([[1.0, 2.0]], ["a"])
+    assert settled(service).learning.state.classifier.n_seen_ == 1
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+
+
+def test_samples_before_the_oldest_snapshot_cannot_be_retracted_from_a_network(serve, saved_often):
+    service = serve(**saved_often)
+    for i in range(5):
+        service.learn(*samples(10, i))
+        settled(service)
+    before = learned_bytes(service)
+    with pytest.raises(OutOfJournal):
+        service.retract(10).result()
+    assert learned_bytes(service) == before
+    service.retract(50).result()
+    wait_for(lambda: service.learning.state.classifier.n_seen_ == 40)
+    crashed = serve(serve.crash(service))
+    assert learned_bytes(crashed) == learned_bytes(service)
+
+
+def test_a_prediction_is_labelled_later_once_and_after_a_restart(serve):
+    service = settled_with(serve(), 10)
+    x = samples(1, 4)[0]
+    service.journal.keep("p-1", encode(Samples(service.predict(x)[2].x, []))).result()
+    again = serve(serve.crash(service))
+    ack = again.label("p-1", "new").result()[0]
+    assert again.label("p-1", "new").result()[0].position == ack.position == 11
+    with pytest.raises(KeyReused):
+        again.label("p-1", "other").result()
+    with pytest.raises(Gone):
+        again.label("p-2", "new")
+    assert "new" in settled(again).published.labels
+
+
+def test_more_than_may_wait_is_turned_away_with_a_time(serve):
+    service = serve(backlog=1000)
+    service.learning._turn.acquire()
+    try:
+        with contextlib.suppress(Busy):
+            for i in range(300):
+                service.learn(*samples(20, i))
+        with pytest.raises(Busy) as busy:
+            service.learn(*samples(20))
+        assert busy.value.retry_after >= 1
+    finally:
+        service.learning._turn.release()
+    acknowledged = service.journal.position
+    settled(service)
+    assert service.learning.state.classifier.n_seen_ == acknowledged
+    service.learn(*samples(3))
+
+
+def test_a_full_disk_refuses_samples_and_learning_waits_for_space(serve, monkeypatch):
+    monkeypatch.setattr(learning, "RETRY", 0.01)
+    service = settled_with(serve(), 10)
+
+    def limit(pages):
+        with service.journal._db_lock:
+            service.journal._db.execute(f"PRAGMA max_page_count = {pages}")
+
+    limit(1)
+    with pytest.raises(NoSpace):
+        service.learn(*samples(1000))
+    assert service.predict(samples(2)[0])[0].learned == 10
+    limit(10**6)
+    service.learn(*samples(1000))
+    assert settled(service).learning.state.classifier.n_seen_ == 1010
+
+
+def test_after_a_failed_flush_predictions_go_on_and_nothing_is_taken(serve):
+    service = settled_with(serve(), 10)
+    with service.journal._db_lock:
+        service.journal._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(MnemonError):
+        service.learn(*samples(3))
+    with pytest.raises(MnemonError):
+        service.learn(*samples(3))
+    assert len(service.predict(samples(2)[0])[1]) == 2
+
+
+def test_a_journal_older_than_a_snapshot_stops_the_start(serve, tmp_path):
+    service = settled_with(serve(), 10)
+    service.close()
+    old = (service.folder / JOURNAL).read_bytes()
+    settled_with(serve(), 10).close()
+    (service.folder / JOURNAL).write_bytes(old)
+    with pytest.raises(MnemonError, match="is damaged"):
+        serve()
+    (service.folder / JOURNAL).unlink()  # moved away: the snapshot alone
+    assert serve().learning.state.classifier.n_seen_ == 20
+
+
+def test_a_missing_event_stops_the_start(serve, tmp_path):
+    service = serve()
+    for i in range(4):
+        service.learn(*samples(10, i))
+    settled(service)
+    folder = tmp_path / serve.crash(service)
+    journal = Journal(folder / JOURNAL)
+    with journal._db_lock:
+        journal._db.execute("DELETE FROM events WHERE position = 20 AND kind = 'samples'")
+    journal.close()
+    with pytest.raises(MnemonError, match="not in it"):
+        serve(folder.name)
+
+
+def test_images_are_learned_as_pixels(serve):
+    service = serve(options={"memory_size": 20, "backbone": "mlp:width=8"})
+    x = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+    service.learn(channels_first(x), list("ababab"))
+    by_hand = OnlineClassifier(memory_size=20, backbone="mlp:width=8", device="cpu").partial_fit(
+        channels_first(x), list("ababab")
+    )
+    settled(service)
+    np.testing.assert_array_equal(service.predict(channels_first(x))[1], by_hand.predict_proba(channels_first(x)))
+
+
+def test_samples_come_back_from_bytes_as_they_were():
+    x = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+    found = decode(encode(Samples(x, [True, 1, "é", 3, 4, 5])))
+    np.testing.assert_array_equal(found.x, x)
+    assert list(map(type, found.y)) == [bool, int, str, int, int, int]
+    rows = [{"a": 0.1, "b": -1e-300}]
+    assert decode(encode(Samples(rows, ["x"]))) == Samples(rows, ["x"])
+    assert zlib.crc32(encode(Samples(rows, ["x"])))
+
+
+def test_the_memory_of_keys_outlives_the_events(serve, monkeypatch, saved_often):
+    monkeypatch.setattr(journals, "STEP", 3)
+    service = serve(**saved_often)
+    for i in range(6):
+        service.learn(*samples(10, i), key=b"%d" % i)
+        settled(service)
+    again = serve(serve.crash(service))
+    assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True)
+
+
+# --- tables with named features
+
+
+def test_an_open_table_has_gaps_categories_and_columns_that_come_later(serve):
+    service = serve(options={"method": "slda", "features": "open"})
+    rows = [{"size": float(i % 7), "colour": ("red", "blue")[i % 2], "late": None} for i in range(60)]
+    service.learn(rows, [row["colour"] for row in rows])
+    settled(service)
+    service.learn([{"size": 1.0, "late": 3.0}, {"colour": "green"}], ["red", "green"])
+    settled(service)
+    published, p, _ = service.predict([{"colour": "blue"}, {"colour": "red", "unheard of": 5}])
+    assert [published.labels[i] for i in p.argmax(1)] == ["blue", "red"]
+    for wrong in ([[1.0, 2.0]], np.zeros((1, 2), np.float32), [{"size": "large"}]):
+        with pytest.raises(MnemonError):
+            service.learn(wrong, ["red"])
+    assert service.journal.position == 62
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
