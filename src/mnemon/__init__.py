@@ -11,22 +11,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["MnemonError", "OnlineClassifier", "__version__", "data", "losses", "methods", "metrics", "run", "streams"]
+__all__ = [
+    "Client",
+    "Embedding",
+    "MnemonError",
+    "OnlineClassifier",
+    "__version__",
+    "data",
+    "losses",
+    "methods",
+    "metrics",
+    "run",
+    "streams",
+]
 
 if TYPE_CHECKING:
     from mnemon import data, losses, metrics, streams
     from mnemon.errors import MnemonError
-    from mnemon.estimator import OnlineClassifier
+    from mnemon.estimator import Embedding, OnlineClassifier
     from mnemon.experiments.runner import run
+    from mnemon.serve.client import Client
 
-_WHERE = {"MnemonError": "mnemon.errors", "OnlineClassifier": "mnemon.estimator", "run": "mnemon.experiments.runner"}
+_WHERE = {
+    "Client": "mnemon.serve.client",
+    "Embedding": "mnemon.estimator",
+    "MnemonError": "mnemon.errors",
+    "OnlineClassifier": "mnemon.estimator",
+    "run": "mnemon.experiments.runner",
+}
 
 
 def methods() -> tuple[str, ...]:
-    """The names of all methods."""
-    from mnemon.learning import methods as found
+    """The names of all methods, those of installed packages too."""
+    from mnemon.learning import plugins
 
-    return tuple(found.methods())
+    plugins.use_installed()
+    return tuple(plugins.known("method"))
 
 
 def __getattr__(name: str) -> Any:

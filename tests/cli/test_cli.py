@@ -174,6 +174,9 @@ def test_imports_stay_light():
     for words in ([], ["data"], ["tune", "--help"], ["--version"]):
         loaded = loaded_by(f"from mnemon.cli import main\ntry: main({words!r})\nexcept SystemExit: pass")
         assert not {"torch", "numpy", "matplotlib"} & loaded
+    for expected in ({"torch"}, set()):  # the hyper-parameters are those of the classes, and kept for the next time
+        loaded = loaded_by("from mnemon.cli import main\ntry: main(['run', '--help'])\nexcept SystemExit: pass")
+        assert {"torch", "matplotlib"} & loaded == expected
     heavy = {"sklearn", "scipy", "matplotlib", "pandas"}
     assert not heavy & loaded_by("import mnemon.experiments.runner, mnemon.losses, mnemon.metrics, mnemon.streams")
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mnemon import discovery
 
-FIRST = ("demo", "list", "run", "tune", "reproduce", "report", "fit", "predict", "evaluate", "export", "bench")
+FIRST = (
+    "demo",
+    "list",
+    "run",
+    "tune",
+    "reproduce",
+    "report",
+    "fit",
+    "predict",
+    "evaluate",
+    "merge",
+    "export",
+    "serve",
+    "learn",
+    "bench",
+)
 
 
 class Command(NamedTuple):
@@ -16,8 +31,8 @@ class Command(NamedTuple):
 
     name: str  # one word, or two of a group: "run", "data list"
     function: Callable[..., Any]
-    # Called before the arguments are read, to add options that are slow to collect.
-    prepare: Callable[[], None] | None = None
+    # Called with the arguments before they are read, to add options that are slow to collect.
+    prepare: Callable[[Sequence[str]], None] | None = None
     # Answers an unknown option and its value with a better sentence than the general one, or with None.
     unknown_option: Callable[[str, str], str | None] | None = None
 

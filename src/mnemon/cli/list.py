@@ -42,12 +42,16 @@ def list_(
 
 
 def _methods() -> None:
-    from mnemon.learning.methods import methods
+    from mnemon.learning import plugins
 
+    plugins.use_installed()
     table(
         "methods (computing: the multiplications of a step beside ER's; docs/choosing.md has times)",
         ("name", WHAT, "other than ER in", "computing", "source"),
-        [(m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation) for m in methods().values()],
+        [
+            (m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation)
+            for m in plugins.known("method").values()
+        ],
     )
 
 
@@ -61,16 +65,19 @@ def _streams() -> None:
 
 
 def _losses() -> None:
-    from mnemon.learning.objectives import OBJECTIVES
+    from mnemon.learning import plugins
 
-    rows = [(name, (inspect.getdoc(loss) or "").partition("\n")[0]) for name, loss in OBJECTIVES.items()]
+    plugins.use_installed()
+    rows = [(name, (inspect.getdoc(loss) or "").partition("\n")[0]) for name, loss in plugins.known("loss").items()]
     table("losses", ("name", WHAT), rows)
 
 
 def _classifiers() -> None:
-    from mnemon.learning.classifiers import CLASSIFIERS
+    from mnemon.learning import plugins
 
-    rows = [(name, classifier.described(), ", ".join(classifier.needs)) for name, classifier in CLASSIFIERS.items()]
+    plugins.use_installed()
+    found = plugins.known("classifier").items()
+    rows = [(name, classifier.described(), ", ".join(classifier.needs)) for name, classifier in found]
     table("classifiers", ("name", WHAT, "needs"), rows)
 
 

@@ -1,8 +1,9 @@
-"""Options that several commands have, and an option for each hyper-parameter of the methods and losses."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any
 
 from tyro.conf import arg
@@ -10,7 +11,12 @@ from tyro.conf import arg
 Device = Annotated[str, arg(help="cpu, cuda or auto", metavar="NAME")]
 # Also read by the entry point: messages are not printed either.
 Quiet = Annotated[bool, arg(help="no progress on stderr", help_behavior_hint="")]
-Method = Annotated[str, arg(metavar="NAME", help="the method; `mnemon list methods` has them all")]
+Method = Annotated[
+    str,
+    arg(
+        metavar="NAME", help="the method; `mnemon list methods` has them all; one of your own is path/to/file.py:Class"
+    ),
+]
 
 
 def unset(text: str, metavar: str, default: str = "") -> Any:
@@ -23,30 +29,26 @@ def flag(text: str) -> Any:
     return arg(help=text, help_behavior_hint="")
 
 
-Loss = Annotated[str | None, unset("another loss", "NAME", "the method's own")]
+Loss = Annotated[str | None, unset("another loss, or path/to/file.py:Class", "NAME", "the method's own")]
 
 
-def collect_options() -> type[Any]:
-    """A dataclass with every hyper-parameter of the methods and losses; None means: not given."""
-    from mnemon.experiments.recipes.recipes import cells
-    from mnemon.learning.methods import methods
-    from mnemon.learning.objectives import OBJECTIVES
-    from mnemon.learning.options import argument
+def use_plugins(given: Sequence[str]) -> dict[str, str]:
+    """Import the files that a command line names for a method, loss or classifiers, and what is installed; their names by
+    what was written for them."""
+    from mnemon.learning import plugins
 
-    by_stream = {"memory_size", *(name for cell in cells().values() for name in cell.values)}
-    found: dict[str, dict[str, dataclasses.Field[Any]]] = {}  # option → who has it → as which field
-    holders: list[Any] = [*methods().values(), *OBJECTIVES.values()]
-    for holder in holders:
-        for field in dataclasses.fields(holder):
-            found.setdefault(field.name, {})[holder.name] = field
-    fields = []
-    for name, owners in found.items():
-        field = next(iter(owners.values()))
-        default = f"{'by stream, else ' if name in by_stream else ''}{field.default}"
-        others = [f"; {other.default} for {who}" for who, other in owners.items() if other.default != field.default]
-        kind, metavar = argument(field)
-        text = arg(
-            help=field.metadata["doc"], help_behavior_hint=f"(default: {default}{''.join(others)})", metavar=metavar
-        )
-        fields.append((name, Annotated[kind | None, text], dataclasses.field(default=None)))
-    return dataclasses.make_dataclass("hyper-parameters", fields)
+    plugins.use_installed()
+    found: dict[str, str] = {}
+    for flag, value in written(given, ("--method", "--loss", "--classifier")):
+        for text in value.split(",") if flag == "--classifier" else [value]:
+            found[text] = plugins.use(flag.removeprefix("--"), text)
+    return found
+
+
+def written(given: Sequence[str], flags: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The values that options were given: --lr 0.1 or --lr=0.1."""
+    for token, following in itertools.zip_longest(given, given[1:]):
+        flag, equals, attached = token.partition("=")
+        value = attached if equals else following
+        if flag.replace("_", "-") in flags and value is not None:
+            yield flag.replace("_", "-"), value

@@ -17,6 +17,7 @@ from typing import Any
 import tyro
 
 from mnemon.cli.command import Command
+from mnemon.cli.options import written
 from mnemon.cli.output import table_width
 from mnemon.errors import MnemonError
 
@@ -26,7 +27,7 @@ NUMBERS = {int: "a whole number", float: "a number"}
 def call(command: Command, given: Sequence[str]) -> None:
     """Call the command, print its help, or raise the sentence that says what is wrong with the arguments."""
     if command.prepare is not None:
-        command.prepare()
+        command.prepare(given)
     asked = {"-h", "--help"} & set(given)
     with _wrapped_help() if asked else _sentences(command, given):
         tyro.cli(command.function, prog=f"mnemon {command.name}", args=given, config=(tyro.conf.FlagCreatePairsOff,))
@@ -125,9 +126,4 @@ def _written(argument: Any) -> str:
 
 def _value(flag: str, given: Sequence[str]) -> str | None:
     """The value that an option was given last."""
-    found = None
-    for token, following in zip(given, [*given[1:], None], strict=True):
-        option, equals, attached = token.partition("=")
-        if option.replace("_", "-") == flag:
-            found = attached if equals else following
-    return found
+    return next(reversed([value for _, value in written(given, (flag,))]), None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, arg
 
 from mnemon.cli.command import Command
-from mnemon.cli.options import Device, Loss, Method, Quiet, collect_options, flag, unset
+from mnemon.cli.hyper_parameters import collect_options
+from mnemon.cli.options import Device, Loss, Method, Quiet, flag, unset
 from mnemon.cli.output import results, sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError
@@ -27,7 +29,8 @@ def run(
     classifier: Annotated[
         str | None,
         unset(
-            "another classifier, or several with commas: one training, a record each; `mnemon list classifiers`",
+            "another classifier, or several with commas: one training, a record each; `mnemon list classifiers`, or "
+            "path/to/file.py:Class",
             "NAMES",
             "the method's own",
         ),
@@ -72,6 +75,14 @@ def run(
     cell: Annotated[
         str | None, unset("a word for the new records: which table or study they belong to", "WORD")
     ] = None,
+    measure: Annotated[
+        str | None,
+        unset(
+            "measured too, with commas: prequential (each batch is predicted before it is learned; slower), probe (a linear "
+            "classifier on the final features, trained with the whole stream)",
+            "NAMES",
+        ),
+    ] = None,
     quiet: Quiet = False,
     *,
     hyper_parameters: Any = None,  # `_add_options` gives it its type
@@ -84,12 +95,16 @@ def run(
     from mnemon.experiments import protocol
     from mnemon.experiments.runner import run_all
     from mnemon.experiments.spec import Spec
+    from mnemon.learning import plugins
     from mnemon.runtime.progress import Progress
 
+    method, loss = plugins.use("method", method), None if loss is None else plugins.use("loss", loss)
     given = {name: value for name, value in dataclasses.asdict(hyper_parameters).items() if value is not None}
-    classifiers = () if classifier is None else tuple(classifier.split(","))
+    classifiers = () if classifier is None else tuple(plugins.use("classifier", c) for c in classifier.split(","))
+    measures = () if measure is None else tuple(measure.split(","))
     specs = [
-        Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone) for seed in read_seeds(seeds)
+        Spec(method, stream, seed, loss, classifiers, split, order, given, cell, backbone, measures)
+        for seed in read_seeds(seeds)
     ]
     if notice := protocol.parse(stream).notice():
         logging.getLogger(__name__).info(notice)
@@ -107,9 +122,9 @@ def run(
     print(f"records: {out / 'records.jsonl'}")
 
 
-def _add_options() -> None:
-    """Give `run` an option for each hyper-parameter of any method or loss: finding them takes torch."""
-    Options = collect_options()
+def _add_options(given: Sequence[str]) -> None:
+    """Give `run` an option for each hyper-parameter of any method or loss, those of a named file too."""
+    Options = collect_options(given)
     run.__annotations__["hyper_parameters"] = OmitArgPrefixes[Options]  # type: ignore[misc,valid-type]
     run.__kwdefaults__ = {"hyper_parameters": Options()}
 
@@ -159,19 +174,25 @@ def tune(
     from mnemon.experiments import protocol
     from mnemon.experiments.stats import estimate
     from mnemon.experiments.tuning import check_keep, search
+    from mnemon.learning import plugins
     from mnemon.paper import beyond
     from mnemon.runtime.progress import Progress
 
+    words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
+    words += [*(["--classifier", classifier] if classifier else []), *(["--row", row] if row else [])]
+    words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
+    plugins.use_installed()
+    method, loss = plugins.use("method", method), None if loss is None else plugins.use("loss", loss)
     if keep:
+        for what, name in {"method": method, "loss": loss}.items():
+            if name is not None and not plugins.is_built_in(plugins.find(what, name)):
+                raise MnemonError(f"recipes are for the methods and losses of mnemon, and {name} comes from outside.")
         check_keep(protocol.parse(stream))
         if classifier is not None and row is None:
             raise MnemonError(
                 "a recipe is for the method's own classifier: --classifier and --keep go together with --row."
             )
-    words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
-    words += [*(["--classifier", classifier] if classifier else []), *(["--row", row] if row else [])]
-    words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
-    classifiers = () if classifier is None else tuple(classifier.split(","))
+    classifiers = () if classifier is None else tuple(plugins.use("classifier", c) for c in classifier.split(","))
     of_row = None if row is None else beyond.row(row)
     if of_row:
         beyond.check_search(of_row, method, loss, classifiers)

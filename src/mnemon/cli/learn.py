@@ -1,0 +1,154 @@
+"""`mnemon learn`: a model that learns from files and folders that may still grow."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from mnemon.cli.command import Command
+from mnemon.cli.options import Device, Quiet, flag, unset
+from mnemon.cli.own_data import _new
+from mnemon.errors import MnemonError, check_known
+
+Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on", metavar="MODEL")]]
+Sources = Positional[
+    Annotated[
+        tuple[str, ...],
+        unset("files (.ndjson, .csv, .parquet, .tar), folders of class folders, or - for stdin", "SOURCE …"),
+    ]
+]
+FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet", ".tar": "tar"}
+
+
+def learn(
+    model: Model,
+    sources: Sources,
+    label: Annotated[str | None, unset("the column with the label", "NAME", "label, y, class or target")] = None,
+    format: Annotated[
+        str | None, unset("ndjson, csv, parquet or tar", "NAME", "by the name of the file; stdin: ndjson")
+    ] = None,
+    follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
+    skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
+    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
+    backbone: Annotated[str | None, _new("the network", "auto")] = None,
+    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
+    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
+    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
+    seed: Annotated[int | None, _new("of the network and the replay", "0", "INT")] = None,
+    size: Annotated[int | None, _new("bring images to this many pixels a side", "32", "PIXELS")] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Learn from files, folders and stdin, each row exactly once: the same command goes on where it stopped or was killed.
+
+    A row of NDJSON is {"x": …, "y": …} or an object of features with the label among them; CSV and Parquet have columns. A tar
+    file holds NAME.png beside NAME.cls. With --follow files are read as they grow. stdin cannot be read again: after a crash,
+    what it brought and was acknowledged is learned, the rest must be sent again.
+    """
+    from mnemon.data.images import check_size
+    from mnemon.runtime.signals import Stopped, watched
+    from mnemon.serve.feeding import Feeder
+    from mnemon.serve.service import Service
+
+    if not sources:
+        raise MnemonError("name at least one source: a file, a folder, or - for stdin.")
+    check_size(size)
+    options = {
+        "method": method,
+        "backbone": backbone,
+        "memory_size": memory_size,
+        "batch_size": batch_size,
+        "lr": lr,
+        "seed": seed,
+    }
+    for word in sources:
+        _check(word, format)
+    with watched() as stop:
+        service = Service(model, options=options, size=size, device=device, name="mnemon learn")
+        try:
+            opened = [_source(word, service, format, label, follow) for word in sources]
+            feeders = [Feeder(service, source.name, skip=skip_bad, stop=stop) for source in opened]
+            _feed(list(zip(feeders, opened, strict=True)), together=follow)
+            done = service.learning.wait(service.journal.position, published=False)
+            while not done.done() and not stop() and service.learning.failed is None:
+                threading.Event().wait(0.1)
+        finally:
+            service.close()
+        if service.learning.failed is not None:
+            raise MnemonError(service.learning.failed)
+    learned, acknowledged = service.learning.state.learned, service.journal.position
+    if not quiet:
+        skipped = sum(feeder.skipped for feeder in feeders)
+        aside = f" ({skipped:,} could not be used)" if skipped else ""
+        print(f"read {sum(feeder.sent for feeder in feeders):,} samples{aside}")
+        accuracy = service.learning.curve.accuracy()
+        if accuracy is not None:
+            print(f"test-then-train accuracy: {100 * accuracy:.1f} %")
+        print(f"model: {model} ({learned:,} of {acknowledged:,} samples learned)")
+    if stop():
+        raise Stopped(stop())
+
+
+def _check(word: str, format: str | None) -> None:
+    """Refuse a source before the model is opened."""
+    if format is not None:
+        check_known("format", format, set(FORMATS.values()))
+    path = Path(word)
+    if word == "-" or path.is_dir():
+        return
+    if not path.is_file():
+        raise MnemonError(f"there is no file or folder {word}.")
+    if format is None and path.suffix.lower() not in FORMATS:
+        raise MnemonError(f"{word} has no name by which its format is known ({', '.join(FORMATS)}); say it: --format.")
+
+
+def _source(word: str, service: Any, format: str | None, label: str | None, follow: bool) -> Any:
+    from mnemon.serve import pixels
+    from mnemon.sources.lines import Lines
+    from mnemon.sources.parquet import Parquet
+    from mnemon.sources.pictures import Pictures, Tar
+
+    def decoded(content: Any, name: str) -> Any:
+        return pixels.decoded(content, name, service.kind, service.size)
+
+    path = Path(word)
+    if word == "-":
+        return Lines(Path("stdin"), format=format or "ndjson", label=label, stream=sys.stdin.buffer)
+    if path.is_dir():
+        return Pictures(path, decoded, service.journal.knows, follow=follow)
+    kind = format or FORMATS[path.suffix.lower()]
+    if kind == "parquet":
+        return Parquet(path, label=label)
+    if kind == "tar":
+        return Tar(path, decoded)
+    return Lines(path, format=kind, label=label, follow=follow)
+
+
+def _feed(pairs: list[tuple[Any, Any]], *, together: bool) -> None:
+    """One source after the other; sources that never end, side by side."""
+    if not together or len(pairs) == 1:
+        for feeder, source in pairs:
+            feeder.feed(source.rows(feeder.after))
+        return
+    errors: list[BaseException] = []
+
+    def run(feeder: Any, source: Any) -> None:
+        try:
+            feeder.feed(source.rows(feeder.after))
+        except MnemonError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+COMMANDS = (Command("learn", learn),)

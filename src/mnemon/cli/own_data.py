@@ -1,0 +1,382 @@
+"""`mnemon fit`, `predict`, `evaluate`, `merge` and `export`: a model of one's own images, tables or arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from mnemon.cli.command import Command
+from mnemon.cli.options import Device, Quiet, flag, unset
+from mnemon.cli.output import printable, table
+from mnemon.errors import MnemonError
+
+if TYPE_CHECKING:
+    from mnemon.own_data.evaluate import Evaluation
+    from mnemon.own_data.predict import Predicted
+
+SOURCE = (
+    "a folder with one sub-folder of images per class, a table (.csv, .tsv, .ndjson, .parquet), or arrays (.npz, .npy)"
+)
+Model = Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")]]
+Source = Positional[Annotated[Path, arg(help=SOURCE, metavar="SOURCE")]]
+Label = Annotated[
+    str | None, unset("the column of a table that holds the labels", "COLUMN", "as for the model's tables before")
+]
+Labels = Annotated[
+    Path | None, unset("the .npy file of labels that belongs to x.npy; an .npz file has x and y", "FILE")
+]
+Id = Annotated[str | None, unset("a column that names the row; not a feature", "COLUMN")]
+Ignore = Annotated[tuple[str, ...], unset("columns that are no features", "COLUMN …")]
+
+
+def _new(text: str, default: str, metavar: str = "NAME") -> Any:
+    """Describe an option that is fixed once the model is made."""
+    return arg(help=text, metavar=metavar, help_behavior_hint=f"(for a new model: {default})")
+
+
+def fit(
+    source: Positional[Annotated[Path | None, unset(SOURCE, "SOURCE")]] = None,
+    *,
+    out: Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on learning", metavar="MODEL")],
+    label: Label = None,
+    labels: Labels = None,
+    id: Id = None,
+    ignore: Ignore = (),
+    bad: Annotated[
+        str | None,
+        unset("what a row that cannot be learned does: stop (with all before it saved), or skip", "stop|skip", "stop"),
+    ] = None,
+    forget: Annotated[
+        str | None,
+        unset(
+            "instead of learning, take this class back: it is never predicted again. slda: its mean and count go. A network: "
+            "its memory and class rows go, all other weights keep what they learned",
+            "LABEL",
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        unset(
+            "of images: shuffled (by the seed), time (files as they were last modified), or by-class (one after the other)",
+            "ORDER",
+            "shuffled",
+        ),
+    ] = None,
+    size: Annotated[
+        int | None, _new("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
+    ] = None,
+    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
+    loss: Annotated[str | None, _new("another loss; `mnemon list losses`", "the method's")] = None,
+    classifier: Annotated[str | None, _new("another classifier; `mnemon list classifiers`", "the method's")] = None,
+    backbone: Annotated[
+        str | None,
+        _new(
+            "the network; `mnemon list backbones`",
+            "auto, an MLP for rows, a small ResNet-18 for images, an MLP below 25 pixels a side",
+        ),
+    ] = None,
+    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
+    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
+    replay_size: Annotated[int | None, _new("samples of the memory per step", "10", "INT")] = None,
+    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
+    gamma: Annotated[
+        float | None, _new("weight of the discriminative loss", "one that works without tuning", "FLOAT")
+    ] = None,
+    half_life: Annotated[
+        str | None,
+        _new(
+            "samples of a class after which one counts half; auto: once the class has drifted", "nothing ages", "N|auto"
+        ),
+    ] = None,
+    exam: Annotated[
+        int | None, _new("samples of a class held out of learning, to calibrate confidence", "20", "INT")
+    ] = None,
+    seed: Annotated[int | None, _new("of the network, the replay and the shuffling", "0", "INT")] = None,
+    device: Device = "auto",
+    save_every: Annotated[float, arg(metavar="SECONDS", help="seconds between saves")] = 30.0,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a folder of images, a table or arrays, each sample once; later ones may bring new classes.
+
+    Now and then samples are predicted before they are learned, which gives the running test-then-train accuracy at less than
+    a tenth of the time (MODEL/log.json has its course and how many were asked). Stop it whenever you like: the same command
+    goes on, and each file and row is learned exactly once. Rows that are added to a table later are learned by the same
+    command; a table whose learned rows changed is refused. Options left out are the model's. An image that cannot be read is
+    named and left out.
+    """
+    from mnemon.own_data.fit import fit as learn
+    from mnemon.own_data.journal import LATELY
+    from mnemon.own_data.readers.reader import Columns
+    from mnemon.runtime.progress import Progress
+
+    if forget is not None:
+        _forget(source, out, forget)
+        return
+    if source is None:
+        raise MnemonError("fit needs SOURCE; see `mnemon fit --help`.")
+    done = learn(
+        source,
+        out,
+        order=order,
+        size=size,
+        columns=Columns(label, id, ignore),
+        labels=labels,
+        bad=bad,
+        save_every=save_every,
+        device=device,
+        progress=Progress(quiet=quiet),
+        method=method,
+        loss=loss,
+        classifier=classifier,
+        backbone=backbone,
+        memory_size=memory_size,
+        batch_size=batch_size,
+        replay_size=replay_size,
+        lr=lr,
+        gamma=gamma,
+        half_life=_half_life(half_life),
+        exam=exam,
+        seed=seed,
+    )
+    unit = done.unit
+    aside = [f"{done.known:,} were known already"] * bool(done.known)
+    aside += [f"{done.skipped:,} could not be {'read' if unit == 'images' else 'learned'}"] * bool(done.skipped)
+    rate = f", {done.learned / max(done.seconds, 1e-3):,.0f} per second" if done.learned else ""
+    print(f"learned {done.learned:,} {unit}" + (f" ({', '.join(aside)})" if aside else "") + rate)
+    accuracy, lately = done.journal.accuracy(), done.journal.lately()
+    if accuracy is not None:
+        line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} {unit} asked about"
+        print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))
+    print(f"model: {out} ({done.samples:,} {unit} learned, {len(done.labels):,} classes)")
+
+
+def _half_life(text: str | None) -> float | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise MnemonError(f"--half-life is a number of samples of a class, or auto, not {text!r}.") from None
+
+
+def _forget(source: Path | None, out: Path, label: str) -> None:
+    from mnemon.own_data.taking_back import forget
+
+    if source is not None:
+        raise MnemonError("--forget stands alone: give no SOURCE with it, and learn with another command.")
+    print(f"forgot the class {printable(forget(out, label))}; model: {out}")
+
+
+def predict(
+    model: Model,
+    sources: Positional[
+        Annotated[tuple[str, ...], unset("image files, folders of images, patterns, or one table or array", "SOURCE …")]
+    ],
+    out: Annotated[
+        Path | None, unset("write the predictions to this file: .csv, .ndjson or .parquet", "FILE", "print them")
+    ] = None,
+    label: Annotated[
+        str | None,
+        unset("a column of a table that holds labels and is left out", "COLUMN", "as for the model's tables before"),
+    ] = None,
+    id: Annotated[str | None, unset("a column that names the row; not a feature, and written beside", "COLUMN")] = None,
+    ignore: Ignore = (),
+    top: Annotated[int, arg(metavar="N", help="how many labels to show, the likeliest first")] = 1,
+    reject: Annotated[float | None, unset("no label where the model is less sure than this, 0 to 1", "P")] = None,
+    json: Annotated[bool, flag("one JSON object a line instead")] = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Label images or the rows of a table: for each its class and how sure the model is.
+
+    With --reject what the model is not sure enough of, or what is far from all it has learned, is "unsure"; in a file its
+    label is empty, in JSON null.
+
+    An image or row that cannot be read gets one sentence; the others are predicted, and the exit code is 2. A file is written
+    whole or not at all.
+    """
+    import json as format_json
+
+    from mnemon.own_data import scores
+    from mnemon.own_data.places import check_no_model
+    from mnemon.runtime.progress import Progress
+
+    if not sources:
+        raise MnemonError("name at least one image, folder, pattern or table to predict.")
+    if out is not None:
+        scores.check(out)
+        check_no_model(out)
+    key, total, predictions = _predictions(model, sources, (label, id, ignore), top, reject, device)
+    unread = count = 0
+
+    def told() -> Iterator[Predicted]:
+        nonlocal unread, count
+        for found in predictions:
+            count += 1
+            if found.error is not None:
+                unread += 1
+                print(f"mnemon: {found.error}", file=sys.stderr)
+            yield found
+
+    if out is not None:
+        unit = "images" if key == "image" else "rows"
+        with Progress(quiet=quiet).stage(f"predict {unit}", total, unit=unit) as bar:
+
+            def counted() -> Iterator[Predicted]:
+                for found in told():
+                    bar.advance(1)
+                    yield found
+
+            scores.write(counted(), out, key=key, top=top)
+        print(f"predictions of {count:,} {unit}: {out}")
+    else:
+        for found in told():
+            if json:
+                print(format_json.dumps(scores.as_json(found, key, top)), flush=True)
+            elif found.error is None:
+                best = "   ".join(f"{printable(each.label)} {100 * each.confidence:.1f} %" for each in found.guesses)
+                name = found.name if found.id is None else found.id
+                print(f"{printable(name)}   {'unsure: ' * found.unsure}{best}", flush=True)
+    if unread:
+        unit = "images" if key == "image" else "rows"
+        raise MnemonError(f"{unread:,} of {count:,} {unit} could not be read.")
+
+
+def _predictions(
+    model: Path,
+    sources: tuple[str, ...],
+    columns: tuple[str | None, str | None, tuple[str, ...]],
+    top: int,
+    reject: float | None,
+    device: str,
+) -> tuple[str, int | None, Iterator[Predicted]]:
+    """What a prediction is named by, how many there are if that is known, and the predictions."""
+    from mnemon.own_data import predict as predicting
+    from mnemon.own_data.images import ImageModel
+    from mnemon.own_data.readers import is_table
+    from mnemon.own_data.readers.reader import NONE, Columns
+    from mnemon.own_data.tables import open_table
+
+    tables = [Path(word) for word in sources if is_table(Path(word)) and not Path(word).is_dir()]
+    if not tables:
+        if Columns(*columns) != NONE:
+            raise MnemonError("--label, --id and --ignore are for tables.")
+        paths = predicting.images(sources)
+        return "image", len(paths), predicting.predict(ImageModel.load(model, device), paths, top, reject)
+    if len(sources) > 1:
+        raise MnemonError("tables and arrays are predicted one at a time, and not beside images.")
+    classifier, reader = open_table(model, tables[0], Columns(*columns), device=device)
+    return reader.key, None, predicting.predict_rows(classifier, reader, top, reject)
+
+
+def evaluate(
+    model: Model,
+    source: Source,
+    label: Label = None,
+    labels: Labels = None,
+    id: Id = None,
+    ignore: Ignore = (),
+    out: Annotated[Path, arg(help="folder for evaluation.html and confusion.png")] = Path("out/evaluation"),
+    json: Annotated[bool, flag("one JSON object instead of the table")] = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Test a model on samples it has not learned: accuracy, per class, and which class is taken for which.
+
+    Writes one self-contained HTML page and the confusion matrix as a picture. A class the model never met counts as wrong; an
+    image or row that cannot be read is named and does not count.
+    """
+    import json as format_json
+
+    from mnemon.own_data import page
+    from mnemon.own_data.evaluate import evaluate as judge
+    from mnemon.own_data.evaluate import evaluate_rows
+    from mnemon.own_data.images import ImageModel
+    from mnemon.own_data.places import check_no_model, check_outside
+    from mnemon.own_data.readers import is_table
+    from mnemon.own_data.readers.reader import NONE, Columns
+    from mnemon.own_data.tables import open_table
+    from mnemon.runtime.progress import Progress
+
+    check_no_model(out)
+    progress, columns = Progress(quiet=quiet), Columns(label, id, ignore)
+    if source.is_file() or is_table(source):
+        classifier, reader = open_table(model, source, columns, labels, device=device)
+        found = evaluate_rows(classifier, reader, source.name, progress=progress)
+    else:
+        if columns != NONE or labels is not None:
+            raise MnemonError("--label, --labels, --id and --ignore are for tables and arrays.")
+        check_outside(out, source)
+        found = judge(ImageModel.load(model, device), source, progress=progress)
+    unwritten, pages = None, {}
+    try:
+        html, picture = page.write(found, out, model=model.name, data=source.name)
+        pages = {"page": str(html), "picture": str(picture)}
+    except MnemonError as error:  # what was found is printed all the same
+        unwritten = error
+    if json:
+        print(format_json.dumps(found.as_json() | pages))
+    else:
+        _print(found)
+        print(*(f"{name}: {path}" for name, path in pages.items()), sep="\n")
+    if unwritten is not None:
+        raise unwritten
+
+
+def _print(found: Evaluation) -> None:
+    rows = [
+        (
+            printable(c.label),
+            f"{c.samples:,}",
+            f"{c.accuracy:.1f}",
+            "–" if c.precision is None else f"{c.precision:.1f}",
+            printable(c.taken_for or "–") if c.learned else "never learned",
+        )
+        for c in found.classes()
+    ]
+    head = ("class", f"{found.unit}s", "accuracy, %", "precision, %", "most often taken for")
+    title = f"{found.accuracy:.1f} % right: {found.right:,} of {found.samples:,} {found.unit}s"
+    table(title, head, rows, right=1)
+
+
+def merge(
+    models: Positional[
+        Annotated[tuple[Path, ...], unset("folders of models that learned from other samples", "MODEL …")]
+    ],
+    *,
+    out: Annotated[Path, arg(help="the new model's folder", metavar="MODEL")],
+) -> None:
+    """Make one model of several that learned from other samples, as if it had learned them all.
+
+    Works with method slda, exactly up to rounding; weights of networks do not add up. All must have the same features: models
+    of images the same dictionary, which OnlineClassifier.fresh hands over. A file that two of them learned is refused.
+    """
+    from mnemon.own_data.taking_back import merge as join
+
+    done = join(models, out)
+    print(f"merged {len(models)} models\nmodel: {out} ({done.samples:,} samples learned, {len(done.labels):,} classes)")
+
+
+def export(
+    model: Model,
+    format: Annotated[
+        str, arg(metavar="onnx|torch", help="onnx, or torch (a .pt2 file for torch.export.load)")
+    ] = "onnx",
+    out: Annotated[Path | None, unset("the file to write", "FILE", "MODEL.onnx or MODEL.pt2")] = None,
+) -> None:
+    """Write a model as one file that needs no mnemon: features, classifier and label table inside.
+
+    Input x: what the model learned, as it came: images (n, height, width, channels) uint8 or vectors (n, features) float32.
+    Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label table is in the metadata,
+    as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
+    """
+    from mnemon.own_data.export import export as write
+
+    print(write(model, out, format=format))
+
+
+COMMANDS = tuple(Command(each.__name__, each) for each in (fit, predict, evaluate, merge, export))

@@ -1,0 +1,113 @@
+"""`mnemon serve`: a model that learns while it serves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from mnemon.cli.command import Command
+from mnemon.cli.options import Device, unset
+from mnemon.cli.own_data import _new
+from mnemon.errors import MnemonError
+
+Place = Positional[
+    Annotated[Path, arg(help="a model's folder, made if it is not there, or a folder of models", metavar="MODEL")]
+]
+
+
+def serve(
+    model: Place,
+    port: Annotated[int, arg(metavar="PORT", help="the port to listen on; 0: any free one")] = 8765,
+    host: Annotated[
+        str, arg(metavar="ADDRESS", help="the address to listen on; 127.0.0.1: this computer alone")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        unset("a file with tokens, one a line, readable by you alone", "FILE", "MNEMON_TOKEN, else one is made"),
+    ] = None,
+    allow_host: Annotated[
+        tuple[str, ...], unset("names by which clients may call this server, beside localhost", "NAME …")
+    ] = (),
+    tls_cert: Annotated[Path | None, unset("a certificate, for HTTPS", "FILE")] = None,
+    tls_key: Annotated[Path | None, unset("its key", "FILE")] = None,
+    rate: Annotated[float, arg(metavar="NUMBER", help="requests per second that a token may send")] = 2000.0,
+    recovery: Annotated[
+        float, arg(metavar="SECONDS", help="what a restart after a crash may take, beside the start")
+    ] = 10.0,
+    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
+    backbone: Annotated[str | None, _new("the network", "auto")] = None,
+    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
+    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
+    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
+    seed: Annotated[int | None, _new("of the network and the replay", "0", "INT")] = None,
+    size: Annotated[int | None, _new("bring images to this many pixels a side", "32", "PIXELS")] = None,
+    device: Device = "auto",
+) -> None:
+    """Serve a model over HTTP that goes on learning: what was acknowledged survives any crash and is learned exactly once.
+
+    The address it prints opens a page on which the model is taught in the browser. Clients need a token: of --token-file or
+    the variable MNEMON_TOKEN, else one is made and printed once. docs/serve.md has the interface, a client in Python and
+    examples with curl. Needs the extra: pip install 'mnemon[serve]'.
+    """
+    check_installed()
+    from mnemon.data.images import check_size
+    from mnemon.runtime.signals import Stopped, watched
+    from mnemon.serve.http import gate
+    from mnemon.serve.http.models import Models
+    from mnemon.serve.http.server import listening
+    from mnemon.serve.http.server import serve as run
+
+    check_size(size)
+    if (tls_cert is None) != (tls_key is None):
+        raise MnemonError("HTTPS needs both --tls-cert and --tls-key.")
+    if not rate > 0 or not recovery >= 0:
+        raise MnemonError("--rate is above 0, and --recovery 0 or more.")
+    made, tokens = None, []
+    if token_file is not None:
+        tokens = gate.read_tokens(token_file)
+    elif given := os.environ.pop("MNEMON_TOKEN", None):
+        tokens = [gate.token_of(given)]
+    else:
+        made = gate.made()
+        tokens = [gate.token_of(made)]
+    options = {
+        "method": method,
+        "backbone": backbone,
+        "memory_size": memory_size,
+        "batch_size": batch_size,
+        "lr": lr,
+        "seed": seed,
+    }
+    with watched() as stop, listening(host, port) as at:
+        models = Models(model, options=options, size=size, device=device, recovery=recovery)
+        scheme = "http" if tls_cert is None else "https"
+        shown = f"[{host}]" if ":" in host else host
+        address = f"{scheme}://{shown}:{at.getsockname()[1]}"
+        print(f"serving {', '.join(models.names())} at {address}", flush=True)
+        if made is not None:
+            print(f"token, shown once: {made}\nthe page: {address}/#token={made}", flush=True)
+        tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
+        run(models, at, tokens, hosts=allow_host, rate=rate, tls=tls, stop=stop)
+        if models.failed is not None:
+            raise MnemonError(models.failed)
+        if stop():
+            raise Stopped(stop())
+
+
+def check_installed() -> None:
+    """One sentence where the extra is missing."""
+    try:
+        import fastapi  # noqa: F401
+        import httptools  # noqa: F401
+        import msgspec  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MnemonError(f"mnemon serve needs {error.name}: pip install 'mnemon[serve]'.") from None
+
+
+COMMANDS = (Command("serve", serve),)

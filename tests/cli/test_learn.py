@@ -1,0 +1,109 @@
+"""`mnemon learn`: each row once, however often it is started."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from command_line import run
+from mnemon import OnlineClassifier
+from mnemon.serve import learning
+from mnemon.serve.feeding import Feeder
+
+SMALL = ("--backbone", "mlp:width=16", "--memory-size", "40", "--device", "cpu")
+
+
+def lines(n, start=0):
+    rng = np.random.default_rng(start)
+    return "".join(
+        json.dumps({"a": float(rng.normal() + 4 * (i % 2)), "b": float(i), "y": f"class {i % 2}"}) + "\n"
+        for i in range(n)
+    )
+
+
+def test_files_are_learned_once_and_go_on_as_they_grow(tmp_path, capsys):
+    path, model = tmp_path / "rows.ndjson", tmp_path / "model"
+    path.write_text(lines(120))
+    out, _ = run("learn", str(model), str(path), *SMALL, capsys=capsys)
+    assert "read 120 samples" in out
+    assert "120 of 120 samples learned" in out
+    out, _ = run("learn", str(model), str(path), "--device", "cpu", capsys=capsys)
+    assert "read 0 samples" in out
+    with path.open("a") as file:
+        file.write(lines(30, 1))
+    other = tmp_path / "more.csv"
+    other.write_text("b,a,label\n1,2,new\n3,4,new\n")
+    out, _ = run("learn", str(model), str(path), str(other), capsys=capsys)
+    assert "read 32 samples" in out
+    loaded = OnlineClassifier.load(model)
+    assert loaded.n_seen_ == 152
+    assert loaded.classes_.tolist() == ["class 0", "class 1", "new"]
+
+
+def test_stopped_in_the_middle_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
+    path, model = tmp_path / "rows.ndjson", tmp_path / "model"
+    path.write_text(lines(350))
+    seen, send = [], Feeder._send
+
+    def interrupted(self):
+        send(self)
+        seen.append(1)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Feeder, "_send", interrupted)
+    monkeypatch.setattr(learning.Learning, "_save", lambda self: None)  # nor is there a snapshot
+    run("learn", str(model), str(path), *SMALL, code=130, capsys=capsys)
+    monkeypatch.undo()
+    out, _ = run("learn", str(model), str(path), capsys=capsys)
+    assert "read 150 samples" in out
+    assert OnlineClassifier.load(model).n_seen_ == 350
+
+
+def test_bad_rows_stop_it_or_are_named_and_left_out(tmp_path, capsys):
+    path, model = tmp_path / "rows.csv", tmp_path / "model"
+    path.write_text("a,label\n1,u\n2,v\nthree,u\n4,v\n5," + "x" * 300 + "\n6,u\n")
+    _, err = run("learn", str(model), str(path), *SMALL, code=2, capsys=capsys)
+    assert "line 4: the feature 'a' is 'three'" in err
+    out, err = run("learn", str(model), str(path), "--skip-bad", capsys=capsys)
+    assert "2 could not be used" in out
+    assert "200 characters" in err
+    assert OnlineClassifier.load(model).n_seen_ == 4
+
+
+def test_images_of_a_folder_and_rows_of_stdin(tmp_path, capsys, monkeypatch):
+    for label in ("red", "blue"):
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", (20, 10 + i), label).save(tmp_path / "images" / label / f"{i}.png")
+    model = tmp_path / "model"
+    for expected in (6, 0):
+        out, _ = run("learn", str(model), str(tmp_path / "images"), "--size", "8", *SMALL[:4], capsys=capsys)
+        assert f"read {expected} samples" in out
+    assert OnlineClassifier.load(model)._model.inputs.shape == (3, 8, 8)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines(20).encode())))
+    out, _ = run("learn", str(tmp_path / "rows"), "-", *SMALL, capsys=capsys)
+    assert "20 of 20 samples learned" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "at least one source"),
+        (("nothing.csv",), "no file or folder"),
+        (("README",), "--format"),
+        (("rows.csv", "--format", "xml"), "unknown format"),
+        (("rows.csv", "--method", "err"), "unknown method"),
+        (("rows.csv", "--size", "0"), "size must be"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_make_no_model(tmp_path, capsys, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README").write_text("x")
+    (tmp_path / "rows.csv").write_text("a,label\n1,u\n")
+    _, err = run("learn", "model", *words, code=2, capsys=capsys)
+    assert sentence in err
+    assert not (tmp_path / "model").exists()
