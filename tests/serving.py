@@ -20,7 +20,7 @@ TOKEN = "a-token-of-the-tests"
 SMALL = {"backbone": "mlp:width=16", "memory_size": 40}
 
 FORKS = """
-import json, os, signal, sys
+import json, os, sys
 from pathlib import Path
 from mnemon.runtime.signals import watched
 from mnemon.serve import learning
@@ -30,11 +30,13 @@ from mnemon.serve.http.models import Models
 from mnemon.serve.http.server import listening, serve
 
 told = json.loads(sys.argv[1])
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 learning.SAVE_SHARE = told["save_share"]
 if told["whole_journal"]:
     Journal.prune = lambda self, seq: None
+pid = 0
 for line in sys.stdin:
+    if pid:
+        os.waitpid(pid, 0)  # its port is free then
     pid = os.fork()
     if pid == 0:
         with watched() as stop, listening("127.0.0.1", told["port"]) as at:

@@ -40,7 +40,7 @@ class History(threading.Thread):
                 if self.stop.is_set():
                     return
                 size = int(rng.integers(1, 6))
-                y = rng.integers(0, 2 + n // 10, size)
+                y = rng.integers(0, min(2 + n // 10, 30), size)  # new classes come, fewer than the memory has rows
                 x = np.concatenate(
                     [np.array([[self.number, n, k] for k in range(size)]), rng.normal(size=(size, 3))], 1
                 )

@@ -150,8 +150,15 @@ class Tab:
 
     def check(self, *, server_was_away=False):
         """Nothing went wrong, and nothing was asked of anybody else."""
-        away = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE", "ERR_SOCKET")
-        errors = [each for each in self.errors if not (server_was_away and any(word in each for word in away))]
+        away = (
+            "CONNECTION",
+            "SOCKET",
+            "EMPTY_RESPONSE",
+            "RESPONSE_HEADERS_TRUNCATED",
+            "CONTENT_LENGTH",
+            "INCOMPLETE_CHUNKED",
+        )
+        errors = [each for each in self.errors if not (server_was_away and any(f"ERR_{word}" in each for word in away))]
         assert not errors
         assert self.hosts == {f"127.0.0.1:{self.server.port}"}
 
