@@ -70,7 +70,7 @@ def test_from_the_records_alone(tmp_path, monkeypatch, capsys):
     page.write_text("before\n<!-- mnemon: split-mnist -->\nold\n<!-- /mnemon -->\nafter\n")
     words = ("reproduce", "all", "--records-only", "--out", str(tmp_path), "--fill", str(page))
     out, _ = run(*words, capsys=capsys)
-    assert "table1: 1 of the paper's 69 cells were run: 1 overlap, 0 at least 98.5 %, 0 off; " in out
+    assert "table1: 1 of the paper's 69 cells were run: 1 agrees, 0 above, 0 below; " in out
     assert len(list(tmp_path.glob("tables/*.md"))) == 11  # the seven, the claims, the ranking, the sensitivity, beyond
     assert len(list(tmp_path.glob("tables/*.tex"))) == 10
     assert (

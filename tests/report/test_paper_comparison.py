@@ -23,7 +23,7 @@ def test_the_report_shows_what_is_behind_each_cell():
     text = section([*these, *other])
     assert "1 of the 102 accuracies the paper prints were run here" in text
     assert '<td class="theirs">88.79 <span class="pm">± 0.26</span></td>' in text
-    assert '−0.79 <span class="good"' in text
+    assert '−0.79 <span class="below"' in text
     assert "<td>15</td><td>3.00</td><td>cpu</td>" in text
     assert (
         "mnemon run --method hybrid --stream split-mnist --classifier ncm,ncm-raw,proxy --seeds 15 --device cpu" in text

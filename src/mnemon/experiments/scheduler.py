@@ -100,7 +100,7 @@ class Scheduler:
         return self.engine.stacks and not job.captured and any(not active.job.captured for active in self.active)
 
     def _begin(self, job: Job) -> None:
-        """JobLock the job and prepare its run, unless it is done or another process has claimed it."""
+        """Claim the job and prepare its run, unless it is done or another process has claimed it."""
         if job.number in self.skipped:
             return
         if found := self.recorded.of(job):

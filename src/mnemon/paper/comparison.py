@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mnemon.experiments.stats import Estimate
 from mnemon.paper import numbers
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import CellRuns
 from mnemon.render import names
 
-ENOUGH = 0.985  # of the paper's mean: as good as the paper's, whatever the intervals say
-MORE_LOST = 4.0  # points: forgetting that is at most so much above the paper's
 NOT_RUN, NOTHING = "not run", "–"
-MARKS = {"overlap": "✓", "good": "≥", "off": "✗", "": ""}
-LESS = {**MARKS, "good": "≤"}  # of forgetting, where less is better
-ABOVE = f"≤{MORE_LOST:g}"  # of forgetting: more than the paper's, by so many points at most
+AGREES, ABOVE, BELOW = "agrees", "above", "below"
+MARKS = {AGREES: "✓", ABOVE: "▲", BELOW: "▼", "": ""}
+LEGEND = "✓ agrees: the intervals overlap; ▲ ours is above the paper's, ▼ below it."
 
 
 def with_runs(found: Estimate, *, signed: bool = False) -> str:
@@ -38,25 +38,26 @@ def difference(cell: Cell, found: CellRuns) -> float | None:
 
 
 def verdict(cell: Cell, found: CellRuns) -> str:
-    """ "overlap": the intervals do. "good": they do not, and ours is at least 98.5 % of the paper's (of forgetting: at most
-    4 points more). "off": neither. "" where there is nothing to compare, or a single run, which has no interval."""
+    """Whether ours agrees with the paper's (the intervals overlap), is above or below it; "" where there is nothing to compare,
+    or a single run, which has no interval."""
     mine, paper = found.estimate, cell.paper
     if mine is None or mine.half is None or paper is None or paper.half is None:
         return ""
     apart = mine.mean - paper.mean
     if abs(apart) <= paper.half + mine.half:
-        return "overlap"
-    good = apart <= MORE_LOST if cell.table == 2 else mine.mean >= ENOUGH * paper.mean
-    return "good" if good else "off"
+        return AGREES
+    return ABOVE if apart > 0 else BELOW
 
 
 def mark(cell: Cell, found: CellRuns) -> str:
     """The sign of the verdict."""
-    said = verdict(cell, found)
-    if cell.table != 2:
-        return MARKS[said]
-    more = said == "good" and (difference(cell, found) or 0.0) > 0
-    return ABOVE if more else LESS[said]
+    return MARKS[verdict(cell, found)]
+
+
+def counts(judged: Sequence[str]) -> str:
+    """How many of some verdicts are which."""
+    agree = judged.count(AGREES)
+    return f"{agree} {'agrees' if agree == 1 else 'agree'}, {judged.count(ABOVE)} above, {judged.count(BELOW)} below"
 
 
 def difference_text(cell: Cell, found: CellRuns) -> str:

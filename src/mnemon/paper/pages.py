@@ -16,7 +16,8 @@ SHORT = ("hybrid", "er", "fine-tune", "mir", "gmed-mir", "cope", "hybrid-ace", "
 
 def one_stream(stream: str, results: Results) -> Table:
     """Some methods on one stream with accuracy, forgetting and seconds: those that have records."""
-    rows = []
+    rows: list[list[str]] = []
+    means: dict[int, float] = {}
     listed = [row for row in cells.rows(1) if row.method in SHORT]
     for row in sorted(listed, key=lambda row: SHORT.index(row.method)):
         accuracy, forgetting = Cell(1, row, stream), Cell(2, row, stream)
@@ -26,7 +27,12 @@ def one_stream(stream: str, results: Results) -> Table:
         seconds = [sum(r["seconds"].values()) for r in found.records.values()]
         line = [row.label, ours(found), theirs(accuracy), NOTHING if row.bound else ours(lost)]
         line += [NOTHING if row.bound else theirs(forgetting), names.fixed(sum(seconds) / len(seconds), 1)]
-        rows.append([Bold(text) for text in line[:2]] + line[2:] if row.method == "hybrid" else line)
+        rows.append(line)
+        if found.estimate and not row.bound:
+            means[len(rows) - 1] = found.estimate.mean
+    if len(means) > 1:  # bold is for the best that learns from the stream
+        best = max(means, key=lambda i: means[i])
+        rows[best][1] = Bold(rows[best][1])
     columns = headings("method", "Average Accuracy", "the paper", "Average Forgetting", "the paper", "seconds a run")
     title = f"{names.stream(stream)}, {protocol.parse(stream).rules.memory} samples of memory"
     return Table(stream, title, [Part(columns, rows)], ["† not in the paper."])

@@ -9,14 +9,14 @@ from mnemon.experiments.record import mean_seconds
 from mnemon.paper import cells, comparison
 from mnemon.paper.cells import Cell
 from mnemon.paper.claims.entries import RULES, check
-from mnemon.paper.comparison import ABOVE, MORE_LOST, NOT_RUN
+from mnemon.paper.comparison import ABOVE, AGREES, BELOW, LEGEND, NOT_RUN
 from mnemon.paper.results import CellRuns, Results
 from mnemon.render import names
 
 MEANS = {
-    "overlap": "the intervals overlap",
-    "good": "the intervals do not overlap; within reach of the paper’s, or better",
-    "off": "neither do the intervals overlap, nor is ours as good",
+    AGREES: "agrees with the paper’s: the intervals overlap",
+    ABOVE: "above the paper’s: the intervals do not overlap",
+    BELOW: "below the paper’s: the intervals do not overlap",
 }
 PARTS = ((1, "Split streams: the paper’s Tables 1 and 2"), (3, "Loss and classifier: Table 3"), (4, "Smooth: Table 4"))
 
@@ -39,19 +39,15 @@ def paper_comparison(results: Results) -> dict[str, Any] | None:
         "parts": parts,
         "claims": [row for row in check(results).parts[0].rows if row[1] != NOT_RUN],  # those the records here speak to
         "rules": RULES,
-        "above": ABOVE,
-        "more_lost": f"{MORE_LOST:g}",
+        "legend": LEGEND,
     }
 
 
 def _headline(results: Results) -> str:
     every = [cell for number, _ in PARTS for cell in cells.cells(number) if cell.paper]
     judged = [verdict for cell in every if (verdict := comparison.verdict(cell, results.of(cell)))]
-    said = f"{len(judged)} of the {len(every)} accuracies the paper prints were run here: "
-    said += f"{judged.count('overlap')} with overlapping intervals"
-    if judged.count("good"):
-        said += f", {judged.count('good')} at least as good without"
-    return said + (f", {judged.count('off')} below." if judged.count("off") else ".")
+    run = f"{len(judged)} of the {len(every)} accuracies the paper prints were run here"
+    return f"{run}: {comparison.counts(judged)} the paper’s."
 
 
 def _entries(number: int, results: Results) -> list[ComparedCell]:

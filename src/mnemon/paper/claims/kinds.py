@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from mnemon.experiments.stats import Estimate
-from mnemon.paper import cells, times
+from mnemon.paper import cells, comparison, times
 from mnemon.paper.cells import Cell, Row, row
 from mnemon.paper.claims.verdicts import Case, Finding, above, every, points, verdict
 from mnemon.paper.results import Absent, Results
@@ -18,7 +18,7 @@ from mnemon.render import names
 Rule = Callable[[Estimate], Case]
 
 
-class JobLock(Protocol):
+class Claim(Protocol):
     """What the paper says, and what our records say about it."""
 
     @property
@@ -48,9 +48,14 @@ class Differences(NamedTuple):
 
     def judge(self, results: Results) -> Finding:
         found = [results.difference(*pair) for pair in self.pairs]
-        return Finding(
-            verdict([self.rule(each) for each in found[: self.judged]]), self.written.format(*map(points, found))
+        apart = dict.fromkeys(
+            said
+            for one, other, stream in self.pairs[: self.judged]
+            for each in (one, other)
+            if (said := _not_reproduced(results, each, stream, 3 if each in cells.rows(3) else 1))
         )
+        said = ", where ".join([self.written.format(*map(points, found)), *([" and ".join(apart)] if apart else [])])
+        return Finding(verdict([self.rule(each) for each in found[: self.judged]]), said)
 
 
 class Best(NamedTuple):
@@ -74,9 +79,12 @@ class Best(NamedTuple):
                 whole &= len(means) == len(rivals)
                 run = f"{len(means)} of {len(rivals)} baselines run"
                 said.append(f"{names.stream(stream)}: {points(by)} points over {best.name} ({run})")
+                if apart := _not_reproduced(results, best, stream, self.table):
+                    said[-1] += f", where {apart}"
         if not said:
             raise Absent(f"hybrid and a baseline on a {self.kind} stream")
-        return Finding(verdict(cases, whole), f"{'; '.join(said)}; {len(said)} of the paper's {len(streams)} streams")
+        of = f"{len(cases)} of the paper's {len(streams)} streams"
+        return Finding(verdict(cases, whole), f"{'; '.join(said)}; {of}")
 
 
 class OnEachStream(NamedTuple):
@@ -113,6 +121,10 @@ class OnEachStream(NamedTuple):
                 said[-1] += ", not judged"
             else:
                 cases.append(every([self.rule(each) for each in found.values()]))
+                compared = next(each for each in self.rows if each.name == name)
+                pair = (_not_reproduced(results, each, stream, self.table) for each in (compared, self.other))
+                if apart := " and ".join(filter(None, pair)):
+                    said[-1] += f", where {apart}"
             beside = _run(results, self.beside, self.other, stream, self.table)
             said += [f"{name} {points(each)}" for name, each in beside.items()]
         if not cases:
@@ -151,6 +163,19 @@ class StepTimes(NamedTuple):
 def baselines(table: int) -> list[Row]:
     """The methods of the paper's table that it compares its own with."""
     return [row for row in cells.rows(table) if row.paper and not row.bound and row.method != "hybrid"]
+
+
+def _not_reproduced(results: Results, each: Row, stream: str, table: int) -> str:
+    """Of a baseline that a verdict rests on: that its number does not agree with the paper's; "" where it does, or where the
+    paper has none. The paper's own method is what the claim is about, and its gaps stand in its tables."""
+    cell = Cell(table, each, stream)
+    found = results.of(cell)
+    said = comparison.verdict(cell, found)
+    by = comparison.difference(cell, found)
+    if each.method == "hybrid" or by is None or said in ("", comparison.AGREES):
+        return ""
+    what = "forgetting" if table == 2 else "accuracy"
+    return f"the {what} of {each.name} is {names.fixed(abs(by))} {said} the paper's"
 
 
 def _run(results: Results, rows: Sequence[Row], other: Row, stream: str, table: int) -> dict[str, Estimate]:

@@ -30,7 +30,7 @@ def ms_degrades(results: Results) -> Finding:
     """Against the hybrid, since the streams differ in more than the classes of a batch."""
     ms, hybrid = ablation("MS + NCM (normalised)"), ablation("hybrid + NCM (normalised)")
     two, five = (results.difference(ms, hybrid, stream) for stream in cells.ABLATION_STREAMS)
-    said = "MS less hybrid: "
+    said = "MS minus hybrid: "
     said += f"{points(two)} points with 2 classes a batch (CIFAR-10), {points(five)} with up to 5 (CIFAR-100, 20 tasks)"
     apart = five.mean + (five.half or 0.0) < two.mean - (two.half or 0.0)
     return Finding(verdict([below(five), apart if below(five) else below(five)]), said)
@@ -54,7 +54,7 @@ def ce_is_unstable(results: Results) -> Finding:
         here, there = (float(np.std(list(known[rate].values()), ddof=1)) for rate in (0.2, best))
         cases.append(here >= WILDER * there or below(by))
         said.append(
-            f"{names.stream(stream)}, validation, η = 0.2 less η = {best}: {points(by)} points; standard deviation over seeds "
+            f"{names.stream(stream)}, validation, η = 0.2 minus η = {best}: {points(by)} points; standard deviation over seeds "
             f"{names.fixed(here)} against {names.fixed(there)}"
         )
     if not said:
@@ -110,16 +110,16 @@ def better_at_every_size(results: Results) -> Finding:
             said.append(f"{names.stream(stream)}: {each_size}")
     if not said:
         raise Absent(OF_SIZES)
-    return Finding(verdict(better), "hybrid less ER, points on validation, by memory: " + "; ".join(said))
+    return Finding(verdict(better), "hybrid minus ER, points on validation, by memory: " + "; ".join(said))
 
 
 def small_gain_at_500(results: Results) -> Finding:
     gains = {size: _gain(results, "split-cifar100-10", size) for size in (500, 1000, 2000)}
     each: dict[int, Estimate] = {size: judged(estimate(gain.values()), OF_SIZES) for size, gain in gains.items()}
-    said = "hybrid less ER, validation: "
+    said = "hybrid minus ER, validation: "
     said += ", ".join(f"{points(gain)} points at {size}" for size, gain in each.items())
     less = {size: judged(paired_difference(gains[500], gains[size]), OF_SIZES) for size in (1000, 2000)}
-    said += "; the gain at 500 less that at " + ", at ".join(f"{size}: {points(by)}" for size, by in less.items())
+    said += "; the gain at 500 minus that at " + ", at ".join(f"{size}: {points(by)}" for size, by in less.items())
     return Finding(verdict([below(by) for by in less.values()]), said)
 
 

@@ -15,6 +15,10 @@ from mnemon.paper.comparison import with_runs
 CONFIRMED, SO_FAR, DEPENDS = "confirmed", "confirmed so far", "depends"
 UNDECIDED, CONTRADICTED = "undecided", "contradicted"
 
+FAR = (
+    4.5  # points of forgetting: the smallest difference that the paper calls far lower (to GMED-MIR on Split CIFAR-10)
+)
+
 Case = bool | None
 
 
@@ -42,6 +46,15 @@ def above(difference: Estimate) -> Case:
 
 def below(difference: Estimate) -> Case:
     return None if difference.sign == 0 else difference.sign < 0
+
+
+def far_above(difference: Estimate) -> Case:
+    """Whether a difference is above zero by at least FAR points."""
+    return above(difference) and difference.mean >= FAR
+
+
+def far_below(difference: Estimate) -> Case:
+    return below(difference) and difference.mean <= -FAR
 
 
 def not_above(difference: Estimate) -> Case:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mnemon.paper import cells, comparison, numbers
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import ABOVE, MORE_LOST, difference_text, ours, theirs
+from mnemon.paper.comparison import LEGEND, difference_text, ours, theirs
 from mnemon.paper.plan import Scope, TargetPlan, plan_cells
 from mnemon.paper.results import CellRuns, Results
 from mnemon.paper.targets.target import TableTarget
@@ -39,11 +39,7 @@ class ResultTable(TableTarget):
         """How ours compares with the paper's, in numbers of cells."""
         judged = [comparison.verdict(cell, results.of(cell)) for cell in cells.cells(self.number) if cell.paper]
         run = len(judged) - judged.count("")
-        good = "within reach" if self.number == 2 else "at least 98.5 %"
-        return (
-            f"{run} of the paper's {len(judged)} cells were run: {judged.count('overlap')} overlap, "
-            f"{judged.count('good')} {good}, {judged.count('off')} off; "
-        )
+        return f"{run} of the paper's {len(judged)} cells were run: {comparison.counts(judged)}; "
 
     def _part(self, results: Results, streams: Sequence[str]) -> Part:
         rows = [row for row in cells.rows(self.number) if not (self.number == 2 and row.bound)]
@@ -61,14 +57,9 @@ class ResultTable(TableTarget):
         return Part(columns, lines)
 
     def _notes(self) -> list[str]:
-        good = (
-            f"≤ they do not, and ours is lower; {ABOVE} they do not, and ours is at most {MORE_LOST:g} points above"
-            if self.number == 2
-            else "≥ they do not, and ours is at least 98.5 % of the paper's mean"
-        )
         notes = [
             f"Percent, mean ± half-width of the 95 % interval over {numbers.RUNS} seeds (n = … where fewer). "
-            f"✓ the intervals overlap; {good}; ✗ neither. Bold: the best of ours in a column"
+            f"{LEGEND} Bold: the best of ours in a column"
             + ("." if self.number in (2, 3) else ", the i.i.d. bounds aside."),
             "† not in the paper."
             + (" * quoted by the paper from the method's own paper." if self.number in (1, 2) else ""),
