@@ -53,4 +53,5 @@ BLOCKS: dict[str, Block] = {
     "searches": lambda results, _: searches.markdown(results.out),
     **{name: _table(pages.one_stream, name) for name in cells.SPLIT_STREAMS},
     **{f"method-{name}": _table(pages.one_method, name) for name in methods()},
+    "ncm-readings": lambda results, _: markup.markdown(pages.ncm_readings(results)),
 }
