@@ -2,7 +2,7 @@
 
     python examples/plain_loop.py
 
-The same, resumable, stacked on a GPU and for every method: mnemon run --method er,hybrid --stream split-digits
+The same, resumable, stacked on a GPU and for every method: mnemon run --method hybrid --stream split-digits
 """
 
 import torch
