@@ -1,4 +1,4 @@
-"""How good a model is on labelled samples: accuracy, per class, who is taken for whom."""
+"""How good a model is on labelled samples: accuracy, accuracy per class, confusion matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A confusion matrix: who is taken for whom. The report, `mnemon evaluate` and its picture draw it here."""
+"""A confusion matrix. The report, `mnemon evaluate` and its picture draw it here."""
 
 from __future__ import annotations
 

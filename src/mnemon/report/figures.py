@@ -93,7 +93,7 @@ def _left_out(section: Section, shown: Sequence[Group]) -> str:
 
 
 def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
-    title = "What is left of each task"
+    title = "Accuracy of each task at the end"
     with_tasks = [g for g in shown if g.matrices.shape[2] > 1]
     if not with_tasks:
         return Figure("tasks", title, "No bars: the stream has no tasks to tell apart.")
@@ -125,7 +125,7 @@ def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
 
 
 def _scores(section: Section, pen: Pen) -> Figure:
-    title = "Who gets the high scores"
+    title = "Mean score of each task"
     found = [(g, s) for g in section.groups if (s := _mean_scores(g)) is not None]
     if not found:
         why = (
@@ -174,7 +174,7 @@ def _mean_scores(group: Group) -> Floats | None:
 
 
 def _confusions(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
-    title = "What is taken for what"
+    title = "Confusion matrices"
     found = []
     for group in shown:
         if not group.details:
