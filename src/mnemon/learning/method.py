@@ -1,13 +1,15 @@
-"""A method is a choice on five seams; this base class is experience replay (ER-reservoir), the default of each.
+"""The base class of all methods: experience replay (ER-reservoir).
 
-    retrieve    which memory rows are replayed          uniform, without replacement
-    objective   the loss over new ∪ replayed samples    cross-entropy over the classes seen
-    gradient    of that loss                            plain
-    write       which samples enter the memory, where   reservoir
-    classifier  features to scores                      softmax
+A method overrides up to five extension points, the seams: three functions of `Method` and two names of its class.
 
-A method file overrides what is different. `Learner.step` calls the seams in this order; with `iterations` above 1 all but
-`write` several times.
+    retrieve(…)           which memory rows are replayed          ER: uniform, without replacement
+    gradient(…)           the loss over B_n ∪ B_r, its gradient   ER: plain
+    write(…)              which samples enter the memory, where   ER: reservoir
+    default_objective     the loss                                ER: cross-entropy over the classes seen
+    default_classifier    features to scores                      ER: softmax
+
+B_n is the batch of new samples, B_r the batch of replayed ones. `Learner.step` calls `retrieve`, `gradient` (which evaluates
+the loss) and `write`; with `iterations` above 1 it repeats all but `write`. The classifier is used for prediction only.
 """
 
 from __future__ import annotations
@@ -57,13 +59,13 @@ class StepResult(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The steps a plan is made for: `steps` batches of `batch` samples, and what the host knows of them."""
+    """A block of consecutive steps that a plan is made for, and what the host knows of them; `Learner.plan` makes it."""
 
     seed: int
-    step: int  # number of the first one, from 0
-    sample: int  # samples seen before it
-    steps: int
-    batch: int
+    step: int  # index of the first step, from 0
+    sample: int  # samples seen before the first step
+    steps: int  # number of steps
+    batch: int  # samples per step
     classes: NDArray[np.int64]  # [steps, batch] class indices of the samples
     counts: NDArray[np.int64]  # [capacity] samples of each class before the first step
 
@@ -90,21 +92,21 @@ class Method:
     columns: ClassVar[dict[str, Column]] = {}  # kept beside each memory row
     edits_memory: ClassVar[bool] = False  # True: the memory holds network inputs (floats), which the method may change
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
-    fills_first: ClassVar[bool] = False  # True: steps are others once the memory is full
-    row_tables: ClassVar[int] = 0  # how many keys for each memory row a step draws
+    fills_first: ClassVar[bool] = False  # True: steps differ once the memory is full, which is then a phase
+    row_tables: ClassVar[int] = 0  # random keys drawn per memory row and step; bounds the length of a block
     drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
-    needs: ClassVar[str | None] = None  # class rows the loss must train for it ("head")
+    needs: ClassVar[str | None] = None  # parameters per class that the loss must train for it ("head")
     capturable: ClassVar[bool] = True  # False: its step asks the device for values, so no CUDA graph can hold it
     stackable: ClassVar[bool] = True  # False: its step holds an operation that torch.vmap cannot stretch over runs
-    own_passes: ClassVar[bool] = False  # True: B_n and B_r have different parts in it, so `forward` has no meaning
+    own_passes: ClassVar[bool] = False  # True: it treats B_n and B_r differently, so the option `forward` does not apply
 
-    lr: float = option(0.1, "learning rate η of plain SGD", above=0)
+    lr: float = option(0.1, "learning rate η of SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
     replay_size: int = option(10, "replayed samples per step |B_r|", least=1, most=100_000)
     memory_size: int = option(1000, "rows of the replay memory |M|", least=0, most=100_000_000)
     forward: str = option(
         "joint",
-        "new and replayed samples pass the network together (joint) or one after the other",
+        "new and replayed samples in one forward pass (joint) or in one each (separate)",
         choices=FORWARDS,
         since="0.1",
     )
@@ -123,7 +125,7 @@ class Method:
     weight_decay: float = option(0.0, "weight decay of SGD: g ← g + w·θ", least=0, since="0.2", switch=True)
     iterations: int = option(
         1,
-        "steps of SGD per batch, each with rows of its own replayed; the memory is written once",
+        "steps of SGD per batch, each with newly drawn replay samples; the memory is written once",
         least=1,
         most=1000,
         since="0.2",
@@ -213,7 +215,8 @@ class Method:
         return learner.replay(self.chosen(learner, new, draws["replay"]))
 
     def chosen(self, learner: Learner, new: Batch, drawn: Tensor, count: int | None = None) -> Tensor:
-        """The memory rows that a step's draw stands for [count], fewer while fewer are filled."""
+        """Map the values drawn for a step to memory rows [count], fewer while fewer are filled. A method whose draw is not a list
+        of rows overrides this."""
         return drawn
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
@@ -221,13 +224,13 @@ class Method:
         return learner.loss_and_gradient(joined(new, replayed), len(new))
 
     def write(self, learner: Learner, x: Tensor, y: Tensor, draws: Draws, done: StepResult) -> None:
-        """B_n, x as it came, enters the memory, after the step."""
+        """Write the new samples, neither normalised nor augmented, to the memory, after the step."""
         if self.replays:
             learner.memory.write(draws["write"], learner.normalise(x) if self.edits_memory else x, y)
 
     def refill(self, learner: Learner) -> None:
-        """After rows were taken out of the memory: steps count on as many rows as `filled` says, so copies of those that are
-        left stand in, behind them, until new samples take their place."""
+        """Fill the gaps that removed rows left with copies of the remaining ones, until new samples replace them: the plan of a
+        step assumes as many rows as `filled` says."""
         rows = (learner.memory.y[: self.memory_size] != EMPTY).nonzero().flatten()
         wanted = int(self.filled(learner.here())[0])
         if wanted and not len(rows):
