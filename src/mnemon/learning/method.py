@@ -98,7 +98,9 @@ class Method:
     needs: ClassVar[str | None] = None  # parameters per class that the loss must train for it ("head")
     capturable: ClassVar[bool] = True  # False: its step asks the device for values, so no CUDA graph can hold it
     stackable: ClassVar[bool] = True  # False: its step holds an operation that torch.vmap cannot stretch over runs
-    own_passes: ClassVar[bool] = False  # True: it treats B_n and B_r differently, so the option `forward` does not apply
+    own_passes: ClassVar[bool] = (
+        False  # True: it treats B_n and B_r differently, so the option `forward` does not apply
+    )
 
     lr: float = option(0.1, "learning rate η of SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)
@@ -215,8 +217,8 @@ class Method:
         return learner.replay(self.chosen(learner, new, draws["replay"]))
 
     def chosen(self, learner: Learner, new: Batch, drawn: Tensor, count: int | None = None) -> Tensor:
-        """Map the values drawn for a step to memory rows [count], fewer while fewer are filled. A method whose draw is not a list
-        of rows overrides this."""
+        """Map the values drawn for a step to memory rows [count], fewer while fewer are filled. A method whose draw is not a
+        list of rows overrides this."""
         return drawn
 
     def gradient(self, learner: Learner, new: Batch, replayed: Batch | None) -> StepResult:
