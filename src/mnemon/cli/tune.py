@@ -113,7 +113,7 @@ def tune(
     ]
     print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
     read_by = ["read by"] if len(found.classifiers) > 1 else []
-    table("", ("", *found.grid, *read_by, "Average Accuracy", "runs", ""), rows)
+    table("", ("", *found.names, *read_by, "Average Accuracy", "runs", ""), rows)
 
     sentences([*found.sentences(), f"log: {found.log}"])
     if keep:

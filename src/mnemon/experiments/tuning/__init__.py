@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from mnemon.experiments.tuning.candidate import Candidate
 from mnemon.experiments.tuning.grid import search
-from mnemon.experiments.tuning.searched import FIXED, RowSetting, Search, check_keep
+from mnemon.experiments.tuning.searched import RowSetting, Search, check_keep
+from mnemon.experiments.tuning.words import FIXED
 
 __all__ = ["FIXED", "Candidate", "RowSetting", "Search", "check_keep", "search"]

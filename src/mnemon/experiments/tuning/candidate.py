@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,19 +13,32 @@ from mnemon.experiments.record import Record
 
 @dataclass
 class Candidate:
-    """Values for the options of the grid, and how they did on validation."""
+    """Values for the options that are searched, and how they did on validation."""
 
     values: dict[str, Any]
+    trial: int = 0  # its number, where candidates are proposed one after another
     records: dict[int, dict[str, Record]] = field(default_factory=dict)  # by seed and classifier
     diverged: set[int] = field(default_factory=set)  # seeds
-    recalled: set[int] = field(default_factory=set)  # seeds that diverged in an earlier search
     rounds: int = 0  # in how many it took part
+    pruned: bool = False  # it gets no further seeds
+
+    @property
+    def key(self) -> str:
+        """Equal for equal values."""
+        return json.dumps(self.values, sort_keys=True)
 
     @property
     def means(self) -> dict[str, float]:
         """The mean accuracy of each classifier over the seeds; all seeds have the same classifiers."""
-        classifiers = next(iter(self.records.values()), {})
-        return {name: mean(run[name]["average_accuracy"] for run in self.records.values()) for name in classifiers}
+        return self._means(self.records)
+
+    def mean_on(self, seeds: Iterable[int]) -> float:
+        """The mean accuracy on these seeds, of the classifier that is best there."""
+        return max(self._means(seeds).values())
+
+    def _means(self, seeds: Iterable[int]) -> dict[str, float]:
+        runs = [self.records[seed] for seed in seeds]
+        return {name: mean(run[name]["average_accuracy"] for run in runs) for name in (runs[0] if runs else ())}
 
     @property
     def classifier(self) -> str | None:

@@ -25,24 +25,21 @@ def write(search: Search) -> None:
         "stream": search.stream,
         "split": "valid",
         "command": search.command,
-        "grid": search.grid,
-        "fixed": fixed_options(search),
-        "seeds": search.seeds,
-        "rounds": search.rounds,
-        "finished": search.rounds[-1]["seeds"] == search.seeds,
+        **search.described(),
+        "finished": search.finished,
         "chosen": search.chosen.values if search.finalists else None,
         "recipe": search.recipe,
         "data": {"name": protocol.parse(search.stream).dataset, "checksum": search.checksum},
         "versions": versions(),
     }
     lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    rows = ",\n".join("  " + json.dumps(_line(c, several)) for c in search.candidates)
+    rows = ",\n".join("  " + json.dumps(_line(search, c, several)) for c in search.candidates)
     with files.explained(f"the log {search.log} cannot be written"):
         search.log.parent.mkdir(parents=True, exist_ok=True)
         files.write(search.log, ("{\n" + ",\n".join(lines) + f',\n "candidates": [\n{rows}\n ]\n}}\n').encode())
 
 
-def _line(candidate: Candidate, several: bool) -> dict[str, Any]:
+def _line(search: Search, candidate: Candidate, several: bool) -> dict[str, Any]:
     """A candidate; with several classifiers the one that reads it best, and the mean of each."""
     runs = candidate.best
     whole = bool(runs) and not candidate.diverged
@@ -52,26 +49,21 @@ def _line(candidate: Candidate, several: bool) -> dict[str, Any]:
         "mean": mean(candidate.accuracies) if whole else None,
         "accuracies": {str(seed): r["average_accuracy"] for seed, r in runs.items()},
         "diverged": sorted(candidate.diverged),
-        "rounds": candidate.rounds,
+        **search.log_line(candidate),
         "runs": [r["run"] for r in runs.values()],
         "devices": sorted({r["device"] for r in runs.values()}),
     }
 
 
-def recall(search: Search) -> None:
-    """What an earlier search of this cell saw diverge has no record; its log knows."""
+def recall(search: Search) -> dict[str, set[int]]:
+    """What an earlier search of this cell saw diverge: it has no record, and only the log knows it."""
     try:
         log = files.parsed(search.log.read_bytes())
-        same = log["data"]["checksum"] == search.checksum and log["fixed"] == fixed_options(search)
-        known = {json.dumps(c["values"], sort_keys=True): set(map(int, c["diverged"])) for c in log["candidates"]}
+        same = log["data"]["checksum"] == search.checksum and log["fixed"] == search.fixed
+        lines = [*log["candidates"], *log.get("diverged_before", [])]
+        known = {Candidate(dict(line["values"])).key: set(map(int, line["diverged"])) for line in lines}
     except FileNotFoundError:
-        return
+        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise MnemonError(f"{search.log} is not the log of a search; repair or remove it.") from None
-    for candidate in search.candidates if same else ():
-        candidate.recalled = known.get(json.dumps(candidate.values, sort_keys=True), set())
-
-
-def fixed_options(search: Search) -> dict[str, Any]:
-    """The options that are the same for all candidates."""
-    return {name: value for name, value in search.choice.options().items() if name not in search.grid}
+    return known if same else {}

@@ -11,7 +11,6 @@ from mnemon.experiments.record import Record
 from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
-from mnemon.experiments.tuning import log
 from mnemon.experiments.tuning.candidate import Candidate, listed, said
 from mnemon.experiments.tuning.searched import Search
 from mnemon.runtime.progress import Progress
@@ -19,21 +18,22 @@ from mnemon.runtime.progress import Progress
 logger = logging.getLogger(__name__)
 
 
-def run_round(search: Search, going: list[Candidate], seeds: list[int], device: str, progress: Progress) -> None:
-    """The candidates that go on, on these seeds."""
+def run_round(
+    search: Search, going: list[Candidate], seeds: list[int], *, name: str, device: str, progress: Progress
+) -> bool:
+    """Run the candidates that go on, on these seeds; returns whether anything had to be run."""
     for candidate in going:
-        candidate.diverged |= candidate.recalled & set(seeds)
+        candidate.diverged |= search.recalled.get(candidate.key, set()) & set(seeds)
     wanted = [(c, seed) for c in going for seed in seeds if seed not in c.diverged]
     _collect(search, wanted)
     missing = [(c, seed) for c, seed in wanted if seed not in c.records]
-    number = len(search.rounds) + 1
     known = f"; {len(wanted) - len(missing)} of them known" if len(missing) < len(wanted) else ""
     plural = "" if len(going) == 1 else "s"
-    logger.info(f"round {number}: {len(going)} candidate{plural} on {listed(seeds)}, {len(wanted)} runs{known}")
+    logger.info(f"{name}: {len(going)} candidate{plural} on {listed(seeds)}, {len(wanted)} runs{known}")
     if missing:
 
         def title(r: Record) -> str:
-            return said({name: r["options"][name] for name in search.grid if name in r["options"]})
+            return said({option: r["options"][option] for option in search.names if option in r["options"]})
 
         specs = [spec_of(search, c, seed) for c, seed in missing]
         with contextlib.suppress(Diverged):  # those ended alone; they are the ones without a record
@@ -44,9 +44,8 @@ def run_round(search: Search, going: list[Candidate], seeds: list[int], device: 
                 candidate.diverged.add(seed)
     for candidate in going:
         candidate.rounds += 1
-    search.rounds.append({"seeds": seeds, "candidates": len(going)})
-    search.candidates = sorted(search.candidates, key=lambda c: c.rank)  # stable: of equals the first in the grid
-    log.write(search)
+    search.candidates = sorted(search.candidates, key=lambda c: c.rank)  # stable: of equals the first that was tried
+    return bool(missing)
 
 
 def _collect(search: Search, wanted: list[tuple[Candidate, int]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from mnemon.learning.build import Choice
 from mnemon.learning.named import in_file_name
 
 FIRST_SEED = 100  # the smaller ones belong to the tables
-FIXED = ("batch_size", "replay_size", "memory_size")  # the protocol's, not for choosing
 
 
 @dataclass(frozen=True)
@@ -31,30 +32,74 @@ class RowSetting:
     source: str  # where the values come from, in words
 
 
-@dataclass
-class Search:
-    """What is searched, where, and what was found."""
+@dataclass(kw_only=True)
+class Search(ABC):
+    """What is searched, where, and what was found; a subclass says which candidates are tried."""
 
     method: str
     stream: str
-    loss: str
-    grid: Grid
     seeds: list[int]
-    best: int
     out: Path
     command: str
     choice: Choice  # at the recipe, or at the setting of the row
-    classifiers: tuple[str, ...]
     row: RowSetting | None
-    checksum: str
-    candidates: list[Candidate]  # the best first, once a round is over
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    checksum: str = ""  # of the dataset
+    candidates: list[Candidate] = field(default_factory=list)  # the best first, once a round is over
+    recalled: dict[str, set[int]] = field(
+        default_factory=dict
+    )  # by candidate, the seeds that diverged in an earlier search
+
+    @property
+    @abstractmethod
+    def names(self) -> Collection[str]:
+        """The options that are searched."""
+
+    @property
+    @abstractmethod
+    def finalists(self) -> list[Candidate]:
+        """Those that went furthest and did not diverge, the best first."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether nothing is left to be tried."""
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """How much was tried, in words."""
+
+    @abstractmethod
+    def at_the_edge(self) -> list[str]:
+        """Options whose chosen number is at an end of what was tried: there may be better ones beyond."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """What is tried, for the log."""
+
+    @property
+    def variant(self) -> str:
+        """What the name of the log says of how was searched; nothing of the paper's way."""
+        return ""
+
+    def log_line(self, candidate: Candidate) -> dict[str, Any]:
+        """What the log says of a candidate beside its values and results."""
+        return {}
+
+    @property
+    def loss(self) -> str:
+        return self.choice.objective.name
+
+    @property
+    def classifiers(self) -> tuple[str, ...]:
+        return tuple(classifier.name for classifier in self.choice.classifiers)
 
     @property
     def log(self) -> Path:
         """Searches over different options or classifiers each have their own: one does not write over another."""
-        usual = self.row.grid if self.row else grids.grid(self.method, self.loss)
-        over = "" if self.grid.keys() == usual.keys() else "-" + "-".join(sorted(self.grid))
+        over = self.variant
+        if self.names != usual_grid(self.row, self.method, self.loss).keys():
+            over += "-" + "-".join(sorted(self.names))
         if self.classifiers != self._usual_classifiers:
             over += "-" + "-".join(in_file_name(name) for name in self.classifiers)
         name = self.row.row if self.row else f"{self.method}-{self.loss}"
@@ -69,7 +114,12 @@ class Search:
     @property
     def recipe(self) -> dict[str, Any]:
         """The present values of the options that are searched."""
-        return {name: self.choice.every_option()[name] for name in self.grid}
+        return {name: self.choice.every_option()[name] for name in self.names}
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The options that are the same for all candidates."""
+        return {name: value for name, value in self.choice.options().items() if name not in self.names}
 
     @property
     def cell(self) -> recipes.Name:
@@ -79,11 +129,6 @@ class Search:
     @property
     def chosen(self) -> Candidate:
         return self.candidates[0]
-
-    @property
-    def finalists(self) -> list[Candidate]:
-        """Those of the last round that did not diverge, the best first."""
-        return [c for c in self.candidates if c.rounds == len(self.rounds) and not c.diverged]
 
     def behind(self, other: Candidate) -> Estimate:
         """By how much a finalist is behind the chosen one: the paired difference."""
@@ -95,15 +140,6 @@ class Search:
         """The other finalists that are not significantly different from the chosen one on these seeds."""
         gaps = [(other, self.behind(other)) for other in self.finalists[1:]]
         return [other for other, gap in gaps if gap.mean == 0 or (gap.half is not None and gap.sign == 0)]
-
-    def at_the_edge(self) -> list[str]:
-        """Options whose chosen number is the first or last of its grid: there may be better ones beyond."""
-        found = []
-        for name, tried in self.grid.items():
-            value, numbers = self.chosen.values[name], [v for v in tried if not isinstance(v, str)]
-            if len(numbers) > 1 and value in (min(numbers), max(numbers)):
-                found.append(f"{name} {value} is the {'smallest' if value == min(numbers) else 'largest'} of its grid")
-        return found
 
     def sentences(self) -> list[str]:
         """What is to be known about the choice."""
@@ -131,7 +167,7 @@ class Search:
     @property
     def source(self) -> str:
         """Where the chosen values come from, in words."""
-        on = f"{len(self.candidates)} candidates, {listed(self.seeds)}"
+        on = f"{self.size}, {listed(self.seeds)}"
         return f"mnemon tune, on validation: {on}, accuracy {estimate(self.chosen.accuracies)}"
 
     def keep(self) -> str:
@@ -147,3 +183,24 @@ def check_keep(name: protocol.StreamName) -> None:
     """Refuse a stream that deviates from those recipes are kept for."""
     if deviation := name.schedule.deviation:
         raise MnemonError(f"the recipes are for the paper's {name.schedule.title} streams, and {name} has {deviation}.")
+
+
+def choose_at_recipe(
+    method: str,
+    stream: str,
+    *,
+    loss: str | None,
+    classifiers: Sequence[str],
+    row: RowSetting | None,
+    seeds: Sequence[int],
+) -> Choice:
+    """What a search starts from, every option at the recipe or at the row's value; seeds of the tables are refused."""
+    if min(seeds) < FIRST_SEED:
+        raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
+    given, read_by = (dict(row.options), classifiers or row.classifiers) if row else ({}, classifiers)
+    return Spec(method, stream, loss=loss, classifiers=tuple(read_by), options=given).choice()
+
+
+def usual_grid(row: RowSetting | None, method: str, loss: str) -> Grid:
+    """What is searched where the caller names nothing; empty where a method has nothing to search by itself."""
+    return row.grid if row else grids.grid(method, loss)
