@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
@@ -14,7 +14,12 @@ from mnemon.cli.hyper_parameters import collect_options
 from mnemon.cli.options import Device, Loss, Method, Quiet, flag, unset
 from mnemon.cli.output import sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
-from mnemon.errors import MnemonError
+from mnemon.errors import MnemonError, check_known
+
+if TYPE_CHECKING:
+    from mnemon.experiments.tuning import Search
+
+SHOWN = 10  # candidates, the best first
 
 
 def tune(
@@ -41,41 +46,75 @@ def tune(
             "the paper's grid for the method",
         ),
     ] = (),
+    search: Annotated[
+        str,
+        arg(metavar="grid|tpe|random", help="every value of a grid, or proposals from a space by TPE or at random"),
+    ] = "grid",
+    space: Annotated[
+        tuple[str, ...],
+        unset(
+            "of tpe and random: ranges and values to search, lr=1e-3..0.5:log gamma=0..2 divisor=active,batch; whole numbers "
+            "where the option takes them; the others stay at the recipe",
+            "OPTION=LOW..HIGH …",
+            "what the grid spans",
+        ),
+    ] = (),
+    trials: Annotated[int | None, unset("of tpe and random: candidates to propose", "N", "64")] = None,
+    batch: Annotated[int | None, unset("of tpe and random: candidates proposed, and run, at once", "N", "16")] = None,
+    search_seed: Annotated[int | None, unset("of tpe and random: another one proposes others", "N", "0")] = None,
     seeds: Annotated[
         str, arg(metavar="SEEDS", help="which seeds, from 100 on: the smaller ones are the tables'")
     ] = "100-102",
-    best: Annotated[int, arg(metavar="N", help="candidates that go on from the first seed to all seeds")] = 15,
+    best: Annotated[
+        int | None, unset("of grid: candidates that go on from the first seed to all seeds", "N", "15")
+    ] = None,
     out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
     device: Device = "auto",
     keep: Annotated[bool, flag("make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Choose hyper-parameters as the paper does: a grid on the validation split, the best mean accuracy wins.
+    """Choose hyper-parameters on the validation split: the paper's grid, or proposals by TPE.
 
-    All candidates run on the first seed, the best 15 of them on all seeds; a grid of no more than that runs on all seeds
-    at once. Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever
-    device made them; a candidate that diverges counts as the worst. The log in OUT/tuning has the whole search.
+    The best mean accuracy wins. grid: all candidates run on the first seed, the best 15 of them on all seeds; a grid of no
+    more than that runs on all seeds at once. tpe: Optuna proposes 64 candidates in batches of 16, each from what the batches
+    before gave; after each seed, candidates below the median of all are pruned. Needs the extra: pip install 'mnemon[tune]'.
+
+    Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever device made
+    them, so the same command goes on where it stopped; a candidate that diverges counts as the worst. The log in OUT/tuning
+    has the whole search.
 
       mnemon tune --method er --stream split-mnist --classifier softmax,ncm
       mnemon tune --method hybrid --row averaged-hybrid --stream split-mnist
+      mnemon tune --method er --stream split-mnist --search tpe --trials 32
     """
-    from mnemon.experiments import protocol
-    from mnemon.experiments.stats import estimate
-    from mnemon.experiments.tuning import check_keep, search
+    from mnemon.experiments import protocol, tuning
     from mnemon.learning import plugins
     from mnemon.paper import beyond
     from mnemon.runtime.progress import Progress
 
+    check_known("search", search, ("grid", "tpe", "random"))
+    of_grid = {"grid": grid, "best": best}
+    of_space = {"space": space, "trials": trials, "batch": batch, "search_seed": search_seed}
+    own, others = (of_grid, of_space) if search == "grid" else (of_space, of_grid)
+    for option, value in others.items():
+        if value not in (None, ()):
+            meant = "tpe or random" if search == "grid" else "grid"
+            raise MnemonError(f"--{option.replace('_', '-')} is an option of --search {meant}, not of {search}.")
     words = ["mnemon", "tune", "--method", method, "--stream", stream, *(["--loss", loss] if loss else [])]
     words += [*(["--classifier", classifier] if classifier else []), *(["--row", row] if row else [])]
-    words += [*(["--grid", *grid] if grid else []), "--seeds", seeds, *(["--best", str(best)] if best != 15 else [])]
+    words += [*(["--grid", *grid] if grid else []), *(["--search", search] if search != "grid" else [])]
+    words += [*(["--space", *space] if space else []), "--seeds", seeds]
+    given: dict[str, Any] = {option: value for option, value in own.items() if value not in (None, ())}
+    for option, value in given.items():
+        if isinstance(value, int) and (option, value) != ("best", 15):
+            words += [f"--{option.replace('_', '-')}", str(value)]
     plugins.use_installed()
     method, loss = plugins.use("method", method), None if loss is None else plugins.use("loss", loss)
     if keep:
         for what, name in {"method": method, "loss": loss}.items():
             if name is not None and not plugins.is_built_in(plugins.find(what, name)):
                 raise MnemonError(f"recipes are for the methods and losses of mnemon, and {name} comes from outside.")
-        check_keep(protocol.parse(stream))
+        tuning.check_keep(protocol.parse(stream))
         if classifier is not None and row is None:
             raise MnemonError(
                 "a recipe is for the method's own classifier: --classifier and --keep go together with --row."
@@ -85,36 +124,22 @@ def tune(
     if of_row:
         beyond.check_search(of_row, method, loss, classifiers)
         loss = of_row.loss
-    found = search(
-        method,
-        stream,
-        out,
-        loss=loss,
-        classifiers=classifiers,
-        row=beyond.row_setting(of_row, stream) if of_row else None,
-        grid=grid,
-        seeds=read_seeds(seeds),
-        best=best,
-        device=device,
-        progress=Progress(quiet=quiet),
-        command=shlex.join(words),
-    )
-    shown = [c for i, c in enumerate(found.candidates) if i < 10 or c.values == found.recipe]
-    rows = [
-        (
-            str(found.candidates.index(c) + 1),
-            *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
-            *([c.classifier or ""] if len(found.classifiers) > 1 else []),
-            "diverged" if c.diverged else str(estimate(c.accuracies)),
-            str(len(c.records)),
-            ", ".join(["chosen"] * (c is found.chosen) + ["the recipe"] * (c.values == found.recipe)),
-        )
-        for c in shown
-    ]
-    print(f"{method} on {found.stream}: {len(found.candidates)} candidates, validation accuracy in percent")
-    read_by = ["read by"] if len(found.classifiers) > 1 else []
-    table("", ("", *found.names, *read_by, "Average Accuracy", "runs", ""), rows)
-
+    about: dict[str, Any] = {
+        "loss": loss,
+        "classifiers": classifiers,
+        "row": beyond.row_setting(of_row, stream) if of_row else None,
+        "seeds": read_seeds(seeds),
+        "device": device,
+        "progress": Progress(quiet=quiet),
+        "command": shlex.join(words),
+    }
+    found: Search
+    if search == "grid":
+        found = tuning.search(method, stream, out, **about, **given)
+    else:
+        found = tuning.search_space(method, stream, out, sampler=search, **about, **given)
+    print(f"{method} on {found.stream}: {found.size}, validation accuracy in percent")
+    _print_candidates(found)
     sentences([*found.sentences(), f"log: {found.log}"])
     if keep:
         print(f"kept: {beyond.keep(of_row, found) if of_row else found.keep()}")
@@ -122,6 +147,28 @@ def tune(
         again = [*words, "--out", str(out), "--keep"]
         print("to make the chosen values the recipe:")
         shell_commands([shlex.join(again)])
+
+
+def _print_candidates(found: Search) -> None:
+    """Print the best, and the recipe where it was tried."""
+    from mnemon.experiments.stats import estimate
+
+    several = len(found.classifiers) > 1
+    rows = [
+        (
+            str(number),
+            *(f"{value:g}" if isinstance(value, float) else str(value) for value in c.values.values()),
+            *([c.classifier or ""] if several else []),
+            "diverged" if c.diverged else str(estimate(c.accuracies)),
+            str(len(c.records)),
+            ", ".join(
+                ["chosen"] * (c is found.chosen) + ["pruned"] * c.pruned + ["the recipe"] * (c.values == found.recipe)
+            ),
+        )
+        for number, c in enumerate(found.candidates, 1)
+        if number <= SHOWN or c.values == found.recipe
+    ]
+    table("", ("", *found.names, *(["read by"] if several else []), "Average Accuracy", "runs", ""), rows)
 
 
 def _point_to_grid(option: str, value: str) -> str | None:

@@ -28,8 +28,8 @@ def run_round(
     _collect(search, wanted)
     missing = [(c, seed) for c, seed in wanted if seed not in c.records]
     known = f"; {len(wanted) - len(missing)} of them known" if len(missing) < len(wanted) else ""
-    plural = "" if len(going) == 1 else "s"
-    logger.info(f"{name}: {len(going)} candidate{plural} on {listed(seeds)}, {len(wanted)} runs{known}")
+    candidates, runs = _counted(len(going), "candidate"), _counted(len(wanted), "run")
+    logger.info(f"{name}: {candidates} on {listed(seeds)}, {runs}{known}")
     if missing:
 
         def title(r: Record) -> str:
@@ -64,3 +64,7 @@ def spec_of(search: Search, candidate: Candidate, seed: int) -> Spec:
     given = (search.row.options if search.row else {}) | candidate.values
     about = (search.method, search.stream, seed, search.loss, search.classifiers)
     return Spec(*about, split="valid", options=given, cell="tune")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
