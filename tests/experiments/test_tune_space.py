@@ -15,7 +15,7 @@ from mnemon.experiments.executor import Executor
 from mnemon.experiments.progress import RunProgress
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.store import ResultFolder
-from mnemon.experiments.tuning import rounds, search, search_space
+from mnemon.experiments.tuning import RowSetting, rounds, search, search_space
 from mnemon.experiments.tuning.proposals import Told, propose
 from mnemon.experiments.tuning.space import Range, parse_space, space_of
 from mnemon.learning.build import choose
@@ -247,6 +247,14 @@ def test_several_classifiers_and_words(tmp_path):
     text = searches.markdown(tmp_path)
     assert "η 0.05..0.4" in text
     assert "4 trials of tpe" in text
+
+
+def test_a_search_for_a_row_spans_the_rows_grid(tmp_path):
+    row = RowSetting("some-row", ("ncm",), {"replay_size": 5}, {"lr": (0.1, 0.2)}, "nowhere")
+    found = tune(tmp_path, (), row=row, seeds=(100,), trials=2)
+    assert {(r["options"]["replay_size"], r["classifier"]) for r in ResultFolder(tmp_path).read()} == {(5, "ncm")}
+    assert found.log.stem == "some-row-split-digits-tpe"
+    assert (log(found)["row"], log(found)["space"]) == ("some-row", {"lr": "0.1..0.2"})
 
 
 def test_the_command_prints_a_table_and_keeps(tmp_path, copied, capsys):
