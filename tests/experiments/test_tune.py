@@ -11,6 +11,7 @@ import pytest
 
 import mnemon
 from mnemon import MnemonError, cli
+from mnemon.errors import Diverged
 from mnemon.experiments import tuning
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.index import RecordIndex
@@ -20,7 +21,8 @@ from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
 from mnemon.experiments.store import ResultFolder
-from mnemon.experiments.tuning import search
+from mnemon.experiments.tuning import rounds, search
+from mnemon.experiments.tuning.grid import parse_grid
 from mnemon.learning import options
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
@@ -124,16 +126,16 @@ def test_a_candidate_that_diverges_is_the_worst_and_not_tried_again(tmp_path, no
 
 def test_divergence_in_the_second_round_lets_nobody_else_move_up_later(tmp_path, monkeypatch, no_runs):
     """The candidate of the second round that diverged there takes its place again when the search is repeated."""
-    real = tuning.run_all
+    real = rounds.run_all
 
     def lossy(specs, *rest, **more):
         kept = [s for s in specs if (s.options["lr"], s.seed) != (0.3, 101)]
         made = real(kept, *rest, **more) if kept else []
         if len(kept) < len(specs):
-            raise tuning.Diverged("one diverged")
+            raise Diverged("one diverged")
         return made
 
-    monkeypatch.setattr(tuning, "run_all", lossy)
+    monkeypatch.setattr(rounds, "run_all", lossy)
     assert validated(0.3, 100) > validated(0.1, 100)
     found = tune(tmp_path, best=2)
     assert found.candidates[-1].values == {"lr": 0.3}
@@ -395,9 +397,9 @@ def test_words_stand_beside_numbers_in_a_grid():
     """As `average=auto,0.99`: an option that takes a word or a number."""
     fields = options.fields(Worded())
     choice = SimpleNamespace(fields=lambda: fields)
-    assert tuning._parse(["share=auto,0.25,1"], choice) == {"share": ("auto", 0.25, 1.0)}
+    assert parse_grid(["share=auto,0.25,1"], choice) == {"share": ("auto", 0.25, 1.0)}
     with pytest.raises(MnemonError, match="share must be of type float or 'auto', not 'some'"):
-        tuning._parse(["share=auto,some"], choice)
+        parse_grid(["share=auto,some"], choice)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from mnemon.experiments.job import _kind
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
+from mnemon.experiments.tuning.grid import parse_grid
 from mnemon.learning import options
 from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
@@ -98,10 +99,10 @@ def test_words_and_numbers_on_the_command_line(tmp_path, capsys):
 
 def test_a_grid_of_numbers_and_words(tmp_path):
     at_recipe = choose("averaging", given={"decay": "auto"})  # the type is the declaration's, not the recipe's
-    grid = tuning._parse(["decay=0,auto,0.99,0.0", "lr=0.1"], at_recipe)
+    grid = parse_grid(["decay=0,auto,0.99,0.0", "lr=0.1"], at_recipe)
     assert grid == {"decay": (0.0, "auto", 0.99), "lr": (0.1,)}
     with pytest.raises(MnemonError, match=r"decay must be of type float or 'auto' or 'half', not 'x'\."):
-        tuning._parse(["decay=0,x"], at_recipe)
+        parse_grid(["decay=0,x"], at_recipe)
     found = tuning.search("averaging", "split-digits", tmp_path, grid=["decay=0,auto,0.99"], seeds=[100])
     log = json.loads(found.log.read_text())
     assert log["grid"] == {"decay": [0.0, "auto", 0.99]}

@@ -14,7 +14,8 @@ from mnemon.paper import row_settings
 from mnemon.render import names
 
 SHOWN = 4  # candidates of a search, the best first
-NEEDED = {"method", "loss", "stream", "grid", "fixed", "seeds", "rounds", "candidates"}  # of a log
+NEEDED = {"method", "loss", "stream", "fixed", "seeds", "candidates"}  # of a log
+OF_GRID, OF_SPACE = {"grid", "rounds"}, {"space", "search", "trials"}  # of a search of a grid, of a space
 
 
 def markdown(out: Path, *, of_rows: bool = False) -> str:
@@ -29,10 +30,13 @@ def markdown(out: Path, *, of_rows: bool = False) -> str:
 
 def _line(log: dict[str, Any]) -> str:
     every = [c for c in log["candidates"] if c["mean"] is not None]
-    finalists = [c for c in every if c["rounds"] == len(log["rounds"])]
+    finalists = [c for c in every if _is_finalist(log, c)]
     best = [f"{_candidate(c)}: {estimate(c['accuracies'].values())}" for c in finalists[:SHOWN]]
     more = len(log["candidates"]) - len(best)
-    tried = " × ".join(f"{names.SYMBOLS.get(name, name)} {', '.join(map(str, v))}" for name, v in log["grid"].items())
+    tried = " × ".join(
+        f"{names.SYMBOLS.get(name, name)} {v if isinstance(v, str) else ', '.join(map(str, v))}"
+        for name, v in _searched(log).items()
+    )
     usual = grids.grid(log["method"], log["loss"])
     # Searched at another time, or never.
     if held := {name: value for name, value in log["fixed"].items() if name in usual}:
@@ -40,10 +44,25 @@ def _line(log: dict[str, Any]) -> str:
     diverged = sum(bool(c["diverged"]) for c in log["candidates"])
     said = "; ".join(best) + (f"; {more} more" if more else "") + (f"; {diverged} diverged" if diverged else "")
     seeds = f"{min(log['seeds'])}–{max(log['seeds'])}"
-    if len(log["rounds"]) > 1:
+    if "space" in log:
+        seeds += f", {log['trials']} trials of {log['search']}"
+    elif len(log["rounds"]) > 1:
         seeds = f"{log['rounds'][0]['seeds'][0]}, the best {log['rounds'][1]['candidates']} on {seeds}"
     what = log.get("row") or names.training(log["method"], log["loss"])
     return f"| {what}, {names.stream(log['stream'])} | {tried} | {seeds} | {_now(log)} | {said} |"
+
+
+def _searched(log: dict[str, Any]) -> dict[str, Any]:
+    """The options that were searched, each with its values, or with its range in words."""
+    searched: dict[str, Any] = log["space"] if "space" in log else log["grid"]
+    return searched
+
+
+def _is_finalist(log: dict[str, Any], candidate: dict[str, Any]) -> bool:
+    """Whether it went as far as any."""
+    if "space" in log:
+        return len(candidate["accuracies"]) == len(log["seeds"])
+    return bool(candidate["rounds"] == len(log["rounds"]))
 
 
 def _candidate(candidate: dict[str, Any]) -> str:
@@ -56,18 +75,18 @@ def _now(log: dict[str, Any]) -> str:
     """What the recipe, or the row, has today."""
     if "row" not in log:
         options = Spec(log["method"], log["stream"], loss=log["loss"]).choice().every_option()
-        return names.settings({name: options[name] for name in log["grid"]})
+        return names.settings({name: options[name] for name in _searched(log)})
     chosen = row_settings.chosen(log["row"], log["stream"])
     if chosen is None:
         return "not kept"
-    values = {name: chosen.values[name] for name in log["grid"] if name in chosen.values}
+    values = {name: chosen.values[name] for name in _searched(log) if name in chosen.values}
     return _candidate({"values": values, "classifier": chosen.classifier})
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         log: dict[str, Any] = files.parsed(path.read_bytes())
-        if not log.keys() >= NEEDED:
+        if not log.keys() >= NEEDED | (OF_SPACE if "space" in log else OF_GRID):
             raise ValueError
     except (OSError, ValueError, AttributeError):
         raise MnemonError(f"{path} is not the log of a search; repair or remove it.") from None

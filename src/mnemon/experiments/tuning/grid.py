@@ -1,0 +1,127 @@
+"""The search of a grid, by halving where it is large: all candidates on the first seed, the best of them on all seeds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mnemon.errors import MnemonError
+from mnemon.experiments import protocol
+from mnemon.experiments.recipes.grids import Grid
+from mnemon.experiments.scenario import dataset_checksum
+from mnemon.experiments.tuning import log
+from mnemon.experiments.tuning.candidate import Candidate
+from mnemon.experiments.tuning.rounds import run_round, spec_of
+from mnemon.experiments.tuning.searched import RowSetting, Search, choose_at_recipe, usual_grid
+from mnemon.experiments.tuning.words import parse_values, read_words
+from mnemon.learning.build import Choice
+from mnemon.runtime.device import choose_device
+from mnemon.runtime.progress import SILENT, Progress
+
+BEST = 15  # candidates that go on from the first seed to all of them
+FORM = "OPTION=VALUE,VALUE (lr=0.05,0.1)"
+
+
+@dataclass(kw_only=True)
+class GridSearch(Search):
+    """A search in which every candidate of a grid is tried."""
+
+    grid: Grid
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self.grid.keys()
+
+    @property
+    def finalists(self) -> list[Candidate]:
+        """Those of the last round that did not diverge, the best first."""
+        return [c for c in self.candidates if c.rounds == len(self.rounds) and not c.diverged]
+
+    @property
+    def finished(self) -> bool:
+        seeds: list[int] = self.rounds[-1]["seeds"]
+        return seeds == self.seeds
+
+    @property
+    def size(self) -> str:
+        return f"{len(self.candidates)} candidates"
+
+    def at_the_edge(self) -> list[str]:
+        """Options whose chosen number is the first or last of its grid."""
+        found = []
+        for name, tried in self.grid.items():
+            value, numbers = self.chosen.values[name], [v for v in tried if not isinstance(v, str)]
+            if len(numbers) > 1 and value in (min(numbers), max(numbers)):
+                found.append(f"{name} {value} is the {'smallest' if value == min(numbers) else 'largest'} of its grid")
+        return found
+
+    def described(self) -> dict[str, Any]:
+        return {"grid": self.grid, "fixed": self.fixed, "seeds": self.seeds, "rounds": self.rounds}
+
+    def log_line(self, candidate: Candidate) -> dict[str, Any]:
+        return {"rounds": candidate.rounds}
+
+
+def search(
+    method: str,
+    stream: str,
+    out: Path,
+    *,
+    loss: str | None = None,
+    classifiers: Sequence[str] = (),
+    row: RowSetting | None = None,
+    grid: Sequence[str] = (),
+    seeds: Sequence[int] = (100, 101, 102),
+    best: int = BEST,
+    device: str = "auto",
+    progress: Progress = SILENT,
+    command: str = "",
+) -> GridSearch:
+    """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found.
+
+    `classifiers`: those a candidate may be read by; none: the row's, or the method's own. `row`: the search is for this row,
+    and what is not searched stands at the row's values instead of the recipe's.
+    """
+    if best < 1:
+        raise MnemonError(f"at least one candidate must go on to all seeds, not {best}.")
+    choice = choose_at_recipe(method, stream, loss=loss, classifiers=classifiers, row=row, seeds=seeds)
+    tried = parse_grid(grid, choice) if grid else usual_grid(row, method, choice.objective.name)
+    if not tried:
+        raise MnemonError(
+            f"{method} has no option that is searched by itself; name some, as in --grid OPTION=VALUE,VALUE."
+        )
+    candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
+    where = choose_device(device)
+    found = GridSearch(
+        method=method,
+        stream=str(protocol.parse(stream)),
+        seeds=list(seeds),
+        out=out,
+        command=command,
+        choice=choice,
+        row=row,
+        candidates=candidates,
+        grid=tried,
+    )
+    for candidate in candidates:
+        spec_of(found, candidate, seeds[0]).choice()  # mistakes are found before anything is written
+    found.checksum = dataset_checksum(stream, where)
+    found.recalled = log.recall(found)
+    halving = len(candidates) > best and len(seeds) > 1
+    for number, part in enumerate((found.seeds[:1], found.seeds) if halving else (found.seeds,), 1):
+        going = candidates if number == 1 else found.finalists[:best]
+        run_round(found, going, part, name=f"round {number}", device=device, progress=progress)
+        found.rounds.append({"seeds": part, "candidates": len(going)})
+        log.write(found)
+        if not found.finalists:
+            raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a grid with a smaller lr.")
+    return found
+
+
+def parse_grid(words: Sequence[str], choice: Choice) -> Grid:
+    """lr=0.05,0.1 → {"lr": (0.05, 0.1)}, in the option's own type."""
+    return {word.name: parse_values(word) for word in read_words(words, choice, "grid", FORM)}
