@@ -199,6 +199,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     engine = Engine(torch.device(args.device))
     asked = {key: getattr(args, key) for key in ("processes", "warm_up", "window", "windows", "device", "images")}
+    chosen(args)  # what is wrong is said before anything is printed
     header()
     with engine.in_use():
         result = {"accuracy": accuracy(args, engine)} if args.accuracy else {"steps": speed(args, engine)}
