@@ -41,9 +41,11 @@ except ImportError as error:
 
 
 class Avalanche:
-    """Avalanche on the batches of `run`."""
+    """Avalanche on the batches of `run`; `model` makes scores of images (default: the MLP)."""
 
-    def __init__(self, run: Run, seed: int) -> None:
+    def __init__(
+        self, run: Run, seed: int, *, model: nn.Module | None = None, device: torch.device | None = None
+    ) -> None:
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         x, y = inputs(run.scenario, run.scenario.x), torch.from_numpy(run.scenario.y)
@@ -54,7 +56,7 @@ class Avalanche:
             tasks.append(AvalancheDataset([samples], data_attributes=[targets]))
         bench = benchmark_from_datasets(train=tasks)
         self.stream = iter(split_online_stream(bench.train_stream, experience_size=10, shuffle=False))
-        self.model = nn.Sequential(mlp(784), nn.Linear(400, 10))
+        self.model = nn.Sequential(mlp(784), nn.Linear(400, 10)) if model is None else model
         values = run.choice.options()
         memory = values["memory_size"]
         replay = ReplayPlugin(memory, batch_size_mem=10, storage_policy=ReservoirSamplingBuffer(max_size=memory))
@@ -66,6 +68,7 @@ class Avalanche:
             train_epochs=1,
             plugins=[replay],
             evaluator=EvaluationPlugin(),
+            device=device or "cpu",
         )
         self.made = 0
 

@@ -9,6 +9,7 @@ those of Table 1; nothing else changes.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -47,7 +48,7 @@ def mean(method: str, lr: float, seeds: range, split: str) -> Estimate:
 def accuracy(method: str, lr: float, seed: int, split: str) -> float:
     of = stream(seed, split)
     arrays = (of.x / 255, of.y, of.x_test / 255, of.y_test)
-    memory = {} if row(method).bound else {"memory_size": 500}
+    memory: dict[str, Any] = {} if row(method).bound else {"memory_size": 500}
     record = mnemon.run(method, of.stream, data=arrays, seed=seed, backbone="mlp", lr=lr, device="cpu", **memory)
     return float(record["average_accuracy"])
 

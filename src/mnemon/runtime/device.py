@@ -47,7 +47,7 @@ class Engine(NamedTuple):
     def check(self) -> None:
         check_known("precision", self.precision, PRECISIONS)
         if self.precision == "bf16" and self.device.type == "cpu":
-            raise MnemonError("bf16 is for GPUs; on a CPU it would be slower.")
+            raise MnemonError("bf16 is for GPUs; a CPU computes in fp32: leave --precision out.")
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:

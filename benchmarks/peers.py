@@ -1,0 +1,214 @@
+"""The training step of other people's systems, as they are, beside ours: one run on one device, in turn.
+
+Batch 10, replay 10, memory 1000, the reduced ResNet-18 (nf 20), random images in CIFAR's shape. Evaluation is excluded. Four
+competitors for each method: one process of theirs, N processes of theirs at once, one run of ours, N runs of ours.
+
+    git clone https://github.com/RaptorMai/online-continual-learning
+    git clone https://github.com/aimagelab/mammoth && git -C mammoth checkout ea967c3
+    pip install torchvision kornia pandas psutil scikit-image        # RaptorMai
+    pip install torchvision kornia timm==0.9.8 six googledrivedownloader==0.4 onedrivedownloader ftfy regex   # Mammoth
+    pip install avalanche-lib==0.6.0
+    python benchmarks/peers.py --raptormai online-continual-learning --mammoth mammoth --avalanche
+    python benchmarks/peers.py --raptormai online-continual-learning --accuracy       # ER on Split CIFAR-10, theirs and ours
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import header, options, write
+from mnemon.bench import timing
+from mnemon.bench.shapes import make_run, make_scenario
+from mnemon.bench.training import Ours, Timed
+from mnemon.bench.workers import BenchWorkers
+from mnemon.errors import MnemonError
+from mnemon.experiments.executor import executor_for
+from mnemon.metrics import confidence_interval
+from mnemon.runtime.device import Engine
+from peer_systems import SYSTEMS
+from peer_worker import Worker, cifar_run, mixed
+
+TITLES = {"raptormai": "RaptorMai", "mammoth": "Mammoth", "avalanche": "Avalanche"}
+WITHOUT_OPERATORS = """\
+torchvision is installed for another build of torch: its Python part was used, its compiled operators were not
+loaded. They are for detection; no step timed here calls one."""
+
+
+def parse() -> argparse.Namespace:
+    parser = options(__doc__)
+    parser.set_defaults(threads=torch.get_num_threads())
+    parser.add_argument("--raptormai", type=Path, metavar="DIR", help="a clone of RaptorMai/online-continual-learning")
+    parser.add_argument("--mammoth", type=Path, metavar="DIR", help="a clone of aimagelab/mammoth")
+    parser.add_argument("--avalanche", action="store_true", help="avalanche-lib, which is installed")
+    parser.add_argument("--methods", help="with commas (default: all that a system has)")
+    parser.add_argument("--processes", type=int, default=15, help="how many at once, theirs and ours (default 15)")
+    parser.add_argument("--warm-up", type=int, default=130, help="steps before the time counts (default 130)")
+    parser.add_argument("--window", type=int, default=63, help="steps of each in turn (default 63)")
+    parser.add_argument("--windows", type=int, default=10, help="windows of each (default 10)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
+    parser.add_argument("--accuracy", action="store_true", help="instead: ER's accuracy on Split CIFAR-10")
+    parser.add_argument("--seeds", type=int, default=5, help="with --accuracy: streams 0 … N−1 (default 5)")
+    parser.add_argument(
+        "--images", type=int, default=0, help="with --accuracy: per class, train and test (default all)"
+    )
+    return parser.parse_args()
+
+
+def chosen(args: argparse.Namespace) -> list[tuple[str, Path, str]]:
+    """Each system that was asked for with its directory and each of its methods."""
+    directories = {
+        "raptormai": args.raptormai,
+        "mammoth": args.mammoth,
+        "avalanche": Path() if args.avalanche else None,
+    }
+    wanted = args.methods.split(",") if args.methods else None
+    found = []
+    for system, directory in directories.items():
+        if directory is None:
+            continue
+        if not directory.is_dir():
+            raise MnemonError(f"{directory} is no directory; clone {TITLES[system]} there.")
+        found += [(system, directory, name) for name in SYSTEMS[system].METHODS if wanted is None or name in wanted]
+    if not found:
+        raise MnemonError("nothing to compare with; give --raptormai DIR, --mammoth DIR or --avalanche.")
+    return found
+
+
+def timed(system: str, directory: Path, method: str, args: argparse.Namespace, engine: Engine) -> dict[str, Any]:
+    """Milliseconds per step of one run, window by window."""
+    many, steps = args.processes, args.warm_up + (args.windows + 1) * args.window
+    cores = os.cpu_count() or 1
+    spread = min(args.threads, max(1, cores // many))  # threads of each of many processes
+    peer = partial(Worker, system, directory, method, steps=steps, device=engine.device)
+    scenario = mixed(make_scenario("resnet18", engine.device), steps)
+
+    def ours(count: int) -> Timed:
+        if engine.device.type == "cpu" and count > 1:
+            return BenchWorkers("resnet18", method, count, min(cores, count))
+        return Ours([make_run("resnet18", method, seed, scenario, engine.device) for seed in range(count)], engine)
+
+    those: dict[str, Timed] = {}
+    notes: dict[str, Any] = {}
+    try:
+        those["theirs"] = one = peer(threads=args.threads)
+        notes = one.ready
+        those["ours"] = ours(1)
+        if many > 1:
+            those["theirs at once"] = peer(count=many, threads=spread)
+            those["ours at once"] = ours(many)
+        for each in those.values():
+            each.steps(args.warm_up)
+            if isinstance(each, Worker):
+                each.next_task()
+        taken = timing.interleaved(
+            {name: partial(each.steps, args.window) for name, each in those.items()}, args.windows
+        )
+    finally:
+        for each in those.values():
+            each.close()
+    each_ms = {name: [1e3 * s / args.window / those[name].runs for s in taken[name]] for name in those}
+    ratios = {
+        f"{above} / {below}": timing.ratio(each_ms[above], each_ms[below])
+        for above, below in (("theirs", "ours"), ("theirs", "ours at once"), ("theirs at once", "ours at once"))
+        if above in each_ms and below in each_ms
+    }
+    return {"system": system, "method": method, "ms": each_ms, "ratios": ratios} | notes
+
+
+def show(found: dict[str, Any]) -> None:
+    """One line of the table."""
+    cells = [f"{found['method']}, {TITLES[found['system']]}"]
+    names = ("theirs", "theirs at once", "ours", "ours at once")
+    for values in [found["ms"][name] for name in names if name in found["ms"]]:
+        low, middle, high = np.percentile(values, [25, 50, 75])
+        cells.append(f"{middle:.3g} ({low:.3g} … {high:.3g})")
+    cells += [f"{middle:.2f} × ({low:.2f} … {high:.2f})" for middle, low, high in found["ratios"].values()]
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def speed(args: argparse.Namespace, engine: Engine) -> list[dict[str, Any]]:
+    n = args.processes
+    print(
+        f"ms per step of one run, median (quartiles); {args.warm_up} steps to warm up, {args.windows} windows of {args.window}"
+    )
+    titles = ["1 of theirs", "1 of ours", "1 : 1"]
+    if n > 1:
+        titles = ["1 of theirs", f"{n} of theirs", "1 of ours", f"{n} of ours", "1 : 1", f"1 : {n}", f"{n} : {n}"]
+    print(f"| | {' | '.join(titles)} |\n|{'---|' * (len(titles) + 1)}")
+    found = []
+    for system, directory, method in chosen(args):
+        try:
+            found.append(timed(system, directory, method, args, engine))
+        except MnemonError as error:  # the others can still be measured
+            print(f"{error}", file=sys.stderr)
+            continue
+        show(found[-1])
+    if any(one["torchvision_without_operators"] for one in found):
+        print(f"\n{WITHOUT_OPERATORS}")
+    return found
+
+
+def accuracy(args: argparse.Namespace, engine: Engine) -> dict[str, list[float]]:
+    """Average accuracy of ER after the last task, of each system and of ours, on the same streams."""
+    found: dict[str, list[float]] = {}
+    systems = {system: directory for system, directory, method in chosen(args) if method == "er"}
+    for seed in range(args.seed, args.seed + args.seeds):
+        run = cifar_run("er", seed, args.images, engine.device)
+        ends = [0, *run.ends]
+        for system, directory in systems.items():
+            worker = Worker(
+                system, directory, "er", seed=seed, threads=args.threads, steps=0, images=str(args.images),
+                device=engine.device,
+            )  # fmt: skip
+            try:
+                for number, (start, stop) in enumerate(itertools.pairwise(ends)):
+                    if number:
+                        worker.next_task()
+                    worker.steps(stop - start)
+                found.setdefault(system, []).append(worker.accuracy())
+            finally:
+                worker.close()
+        executor = executor_for(run)
+        while not run.finished:
+            executor.advance()
+        (last,) = run.rows[-1].values()
+        found.setdefault("ours", []).append(float(np.mean(last["accuracy"])))
+    size = f"{args.images} images per class" if args.images else "all images"
+    print(f"ER, Split CIFAR-10, {size}, {args.seeds} streams: average accuracy, mean ± 95 % interval")
+    for name, values in found.items():
+        each = ", ".join(f"{value:.2f}" for value in values)
+        if len(values) > 1:
+            mean, half = confidence_interval(values)
+            print(f"{TITLES.get(name, name):10} {mean:.2f} ± {half:.2f}   ({each})")
+        else:
+            print(f"{TITLES.get(name, name):10} {each}")
+    return found
+
+
+def main() -> None:
+    args = parse()
+    torch.set_num_threads(args.threads)
+    engine = Engine(torch.device(args.device))
+    asked = {key: getattr(args, key) for key in ("processes", "warm_up", "window", "windows", "device", "images")}
+    chosen(args)  # what is wrong is said before anything is printed
+    header()
+    with engine.in_use():
+        result = {"accuracy": accuracy(args, engine)} if args.accuracy else {"steps": speed(args, engine)}
+    write(args.out, {"benchmark": "peers", "options": asked, **result})
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MnemonError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
