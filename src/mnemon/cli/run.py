@@ -13,7 +13,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.hyper_parameters import collect_options
-from mnemon.cli.options import Device, Loss, Method, Quiet, flag, unset
+from mnemon.cli.options import Device, Loss, Method, On, Quiet, flag, unset
 from mnemon.cli.output import results, sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError
@@ -62,6 +62,7 @@ def run(
             "32 on a GPU, one per core on a CPU",
         ),
     ] = None,
+    on: On = None,
     precision: Annotated[
         str, arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)")
     ] = "tf32",
@@ -113,6 +114,7 @@ def run(
         out,
         device=device,
         jobs=jobs,
+        pool=on,
         precision=precision,
         deterministic=deterministic,
         checkpoint_every=checkpoint_every,
@@ -159,6 +161,7 @@ def tune(
     best: Annotated[int, arg(metavar="N", help="candidates that go on from the first seed to all seeds")] = 15,
     out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
     device: Device = "auto",
+    on: On = None,
     keep: Annotated[bool, flag("make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -208,6 +211,7 @@ def tune(
         seeds=read_seeds(seeds),
         best=best,
         device=device,
+        pool=on,
         progress=Progress(quiet=quiet),
         command=shlex.join(words),
     )

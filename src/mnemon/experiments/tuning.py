@@ -225,6 +225,7 @@ def search(
     seeds: Sequence[int] = (100, 101, 102),
     best: int = BEST,
     device: str = "auto",
+    pool: str | None = None,
     progress: Progress = SILENT,
     command: str = "",
 ) -> Search:
@@ -246,7 +247,7 @@ def search(
             f"{method} has no option that is searched by itself; name some, as in --grid OPTION=VALUE,VALUE."
         )
     candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
-    where = choose_device(device)
+    where = choose_device(device if pool is None else "auto")  # a cluster may have what this machine lacks
     found = Search(
         method=method,
         stream=str(protocol.parse(stream)),
@@ -269,13 +270,15 @@ def search(
     halving = len(candidates) > best and len(seeds) > 1
     for part in (found.seeds[:1], found.seeds) if halving else (found.seeds,):
         going = candidates if not found.rounds else found.finalists[:best]
-        _round(found, going, part, device, progress)
+        _round(found, going, part, device, pool, progress)
         if not found.finalists:
             raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a grid with a smaller lr.")
     return found
 
 
-def _round(search: Search, going: list[Candidate], seeds: list[int], device: str, progress: Progress) -> None:
+def _round(
+    search: Search, going: list[Candidate], seeds: list[int], device: str, pool: str | None, progress: Progress
+) -> None:
     """The candidates that go on, on these seeds."""
     for candidate in going:
         candidate.diverged |= candidate.recalled & set(seeds)
@@ -293,7 +296,7 @@ def _round(search: Search, going: list[Candidate], seeds: list[int], device: str
 
         specs = [_spec(search, c, seed) for c, seed in missing]
         with contextlib.suppress(Diverged):  # those ended alone; they are the ones without a record
-            run_all(specs, search.out, device=device, progress=progress, title=title)
+            run_all(specs, search.out, device=device, pool=pool, progress=progress, title=title)
         _collect(search, missing)
         for candidate, seed in missing:
             if seed not in candidate.records:
