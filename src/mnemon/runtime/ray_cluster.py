@@ -11,6 +11,7 @@ import os
 import platform
 import secrets
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,12 @@ def import_ray() -> Any:
 
 def is_remote() -> bool:
     """Whether the cluster may have other machines than this one."""
-    return bool(os.environ.get("RAY_ADDRESS")) or import_ray().is_initialized()
+    return bool(_address()) or import_ray().is_initialized()
+
+
+def _address() -> str:
+    """Of the cluster to join; empty: one of our own is started."""
+    return os.environ.get("RAY_ADDRESS", "").removeprefix("local")
 
 
 @contextlib.contextmanager
@@ -45,14 +51,16 @@ def connected() -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    address = os.environ.get("RAY_ADDRESS", "")
+    address = _address()
     if "://" in address:
         raise MnemonError(
             f"RAY_ADDRESS is {address}, Ray's client protocol, which cannot stream results; start the command on a machine "
             "of the cluster, with RAY_ADDRESS=HOST:PORT."
         )
     with contextlib.ExitStack() as stack:
-        if not address:
+        if address:
+            _answers(address)
+        else:
             stack.enter_context(_environment())
         stack.enter_context(_quiet(ray))
         try:
@@ -62,6 +70,19 @@ def connected() -> Iterator[Any]:
         finally:
             with _handlers_kept():
                 ray.shutdown()
+
+
+def _answers(address: str) -> None:
+    """Refuse an address at which nothing answers; Ray would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():  # "auto": Ray looks for a cluster of this machine
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise MnemonError(
+            f"no Ray cluster answers at RAY_ADDRESS={address} ({error.strerror or error}); start one with `ray start --head`."
+        ) from None
 
 
 def _connect(ray: Any, address: str) -> None:
