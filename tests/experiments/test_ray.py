@@ -271,8 +271,9 @@ def _processes_of(folder):
 @pytest.mark.slow
 def test_a_machine_without_the_dataset_gets_it_from_the_driver(tmp_path, cluster, monkeypatch):
     """Its own cache folder is another one, as on another machine."""
-    cluster.remove_node(cluster.machines[0])
-    cluster.remove_node(cluster.machines[1])
+    for machine in cluster.machines:
+        cluster.remove_node(machine)
+    monkeypatch.setenv("MNEMON_DATA", str(tmp_path / "cache"))
     _import_a_dataset(tmp_path)
     with monkeypatch.context() as patch:
         patch.setenv("MNEMON_DATA", str(tmp_path / "its cache"))
