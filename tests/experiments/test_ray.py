@@ -1,18 +1,12 @@
-"""Runs on a Ray cluster: a head and two raylets on this machine, killed as machines are.
-
-A test process starts clusters of its own: ports that Ray chooses, a folder with a short name, since the paths of its sockets
-have at most 107 characters.
-"""
+"""Runs on a Ray cluster: a head and two raylets on this machine, killed as machines are."""
 
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,19 +26,9 @@ from mnemon.experiments.store import ResultFolder
 from mnemon.learning import plugins
 from mnemon.runtime.device import Engine
 from processes import midway, started, wait_for
+from ray_machines import STORE, short_folder
 
 ray = pytest.importorskip("ray")
-
-# A machine that died is noticed after two seconds; Ray is not to speak, nor to call home.
-SETTINGS = {
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "4",
-    "RAY_health_check_initial_delay_ms": "500",
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "error",
-}
-STORE = 80 * 2**20  # bytes of an object store; Ray's least is 75 MiB
 
 
 def specs(count, method="er", **more):
@@ -84,13 +68,7 @@ class Slow(ER):
 
 @pytest.fixture
 def short(monkeypatch):
-    """A folder with a short name, for Ray's sockets and logs."""
-    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    monkeypatch.setenv("RAY_TMPDIR", folder)
-    for name, value in SETTINGS.items():
-        monkeypatch.setenv(name, value)
-    yield Path(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    yield from short_folder(monkeypatch)
 
 
 @pytest.fixture
