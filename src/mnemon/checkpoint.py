@@ -43,6 +43,14 @@ class Checkpoint(NamedTuple):
     values: dict[str, Any]
 
 
+class Packed(NamedTuple):
+    """The files of a checkpoint as bytes."""
+
+    number: int
+    tensors: bytes
+    values: bytes
+
+
 def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
     """Write checkpoint `number`, then drop all but this one and the one before it.
 
@@ -57,6 +65,25 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
                 f"the checkpoint {folder / f'{number:010d}'} would hold {size:,} bytes of {what}, and {most:,} are the "
                 "limit; nothing was written."
             )
+    _write(folder, number, blob, text)
+
+
+def pack(folder: Path) -> Packed | None:
+    """The files of the newest whole checkpoint, for another machine; None if there is none."""
+    found = load(folder)
+    if found is None:
+        return None
+    tensors, values = (folder / f"{found.number:010d}.{suffix}" for suffix in ("safetensors", "json"))
+    return Packed(found.number, tensors.read_bytes(), values.read_bytes())
+
+
+def unpack(folder: Path, packed: Packed) -> None:
+    """Write a checkpoint that another machine has packed, as `save` does; `load` verifies it."""
+    _write(folder, *packed)
+
+
+def _write(folder: Path, number: int, blob: bytes, text: bytes) -> None:
+    """Write the files of a checkpoint, then drop all but this one and the one before it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.write(folder / f"{number:010d}.safetensors", blob)

@@ -78,7 +78,7 @@ def test_a_third_pool_is_one_file(tmp_path, remote):
     there = run_all(specs(3), tmp_path / "there", pool=remote)
     assert [result(r) for r in there] == [result(r) for r in here]
     assert ResultFolder(tmp_path / "there").read() == there
-    assert list(pools.pools()) == ["remote", "this-process", "worker-processes"]
+    assert list(pools.pools()) == ["ray", "remote", "this-process", "worker-processes"]
 
 
 def test_in_a_third_pool_a_diverged_run_ends_alone(tmp_path, remote):

@@ -15,8 +15,8 @@ from mnemon.bench.shapes import learn_here, make_run, make_scenario
 from mnemon.bench.workers import BenchWorkers
 from mnemon.errors import MnemonError
 from mnemon.experiments.executor import AsyncExecutor, executor_for, stack
+from mnemon.experiments.pools.pool import AT_ONCE
 from mnemon.experiments.run import Run
-from mnemon.experiments.runner import AT_ONCE
 from mnemon.experiments.scenario import Scenario
 from mnemon.experiments.scheduler import STACK
 from mnemon.learning.backbones import ReducedResNet18

@@ -11,6 +11,14 @@ from tyro.conf import arg
 Device = Annotated[str, arg(help="cpu, cuda or auto", metavar="NAME")]
 # Also read by the entry point: messages are not printed either.
 Quiet = Annotated[bool, arg(help="no progress on stderr", help_behavior_hint="")]
+On = Annotated[
+    str | None,
+    arg(
+        metavar="NAME",
+        help="where runs are made: this-process, worker-processes, or ray, a cluster (docs/scale.md)",
+        help_behavior_hint="(default: as the device needs it)",
+    ),
+]
 Method = Annotated[
     str,
     arg(

@@ -97,6 +97,10 @@ def fit(
     ] = None,
     seed: Annotated[int | None, _new("of the network, the replay and the shuffling", "0", "INT")] = None,
     device: Device = "auto",
+    on: Annotated[
+        str | None,
+        unset("ray: learn shards on a Ray cluster and merge them, for slda (docs/scale.md)", "ray", "this machine"),
+    ] = None,
     save_every: Annotated[float, arg(metavar="SECONDS", help="seconds between saves")] = 30.0,
     quiet: Quiet = False,
 ) -> None:
@@ -128,6 +132,7 @@ def fit(
         bad=bad,
         save_every=save_every,
         device=device,
+        on=on,
         progress=Progress(quiet=quiet),
         method=method,
         loss=loss,

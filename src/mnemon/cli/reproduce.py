@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
-from mnemon.cli.options import Device, Quiet, flag, unset
+from mnemon.cli.options import Device, On, Quiet, flag, unset
 from mnemon.cli.output import shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError
@@ -27,6 +27,7 @@ def reproduce(
     methods: Annotated[str | None, unset("run only these, with commas", "NAMES", "all of the target")] = None,
     streams: Annotated[str | None, unset("run only on these, with commas", "NAMES", "all of the target")] = None,
     device: Device = "auto",
+    on: On = None,
     dry_run: Annotated[bool, flag("say what is there and what would be run; run and write nothing")] = False,
     records_only: Annotated[bool, flag("write from the records that are there; run nothing")] = False,
     fill: Annotated[
@@ -66,7 +67,7 @@ def reproduce(
         if dry_run:
             shell_commands(paper.commands(plans, out))
             return
-        work.make(device, steps=steps, progress=Progress(quiet=quiet))
+        work.make(device, pool=on, steps=steps, progress=Progress(quiet=quiet))
     for line in [*work.write(), *paper.fill(fill, out)]:
         print(line)
 

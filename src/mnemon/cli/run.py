@@ -12,7 +12,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.hyper_parameters import collect_options
-from mnemon.cli.options import Device, Loss, Method, Quiet, flag, unset
+from mnemon.cli.options import Device, Loss, Method, On, Quiet, flag, unset
 from mnemon.cli.output import results
 from mnemon.cli.seeds import seeds as read_seeds
 
@@ -60,6 +60,7 @@ def run(
             "32 on a GPU, one per core on a CPU",
         ),
     ] = None,
+    on: On = None,
     precision: Annotated[
         str, arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)")
     ] = "tf32",
@@ -111,6 +112,7 @@ def run(
         out,
         device=device,
         jobs=jobs,
+        pool=on,
         precision=precision,
         deterministic=deterministic,
         checkpoint_every=checkpoint_every,

@@ -11,7 +11,7 @@ from tyro.conf import arg
 
 from mnemon.cli.command import Command
 from mnemon.cli.hyper_parameters import collect_options
-from mnemon.cli.options import Device, Loss, Method, Quiet, flag, unset
+from mnemon.cli.options import Device, Loss, Method, On, Quiet, flag, unset
 from mnemon.cli.output import sentences, shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.errors import MnemonError, check_known
@@ -70,6 +70,7 @@ def tune(
     ] = None,
     out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
     device: Device = "auto",
+    on: On = None,
     keep: Annotated[bool, flag("make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -130,6 +131,7 @@ def tune(
         "row": beyond.row_setting(of_row, stream) if of_row else None,
         "seeds": read_seeds(seeds),
         "device": device,
+        "pool": on,
         "progress": Progress(quiet=quiet),
         "command": shlex.join(words),
     }

@@ -94,6 +94,27 @@ def write(name: str, content: Content, card: Card) -> Path:
     return path
 
 
+def pack(name: str) -> tuple[bytes, bytes] | None:
+    """The files of a stored dataset, for another machine; None when it is not in the cache."""
+    if not card_file(name).is_file():
+        return None
+    try:
+        return data_file(name).read_bytes(), card_file(name).read_bytes()
+    except OSError as error:
+        raise MnemonError(f"{name} cannot be read ({error.strerror}); repair it with {repair_hint(name)}.") from None
+
+
+def unpack(name: str, arrays: bytes, card: bytes) -> None:
+    """Store a dataset that another machine has packed, unless it is here by now; `read` verifies it."""
+    path = data_file(name)
+    with files.explained(f"cannot write {path}; set MNEMON_DATA to a folder that can be written and has room"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.parent / ".lock"):
+            if not card_file(name).is_file():
+                files.write(path, arrays)
+                files.write(card_file(name), card)
+
+
 def read_card(name: str) -> Card | None:
     """What is known of a stored dataset, unverified; None when it is not in the cache."""
     path = card_file(name)

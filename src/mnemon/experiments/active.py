@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
-from mnemon.experiments.events import Emit, Evaluated, Started, Stepped
+from mnemon.experiments.events import Emit, Evaluated, Saved, Started, Stepped
 from mnemon.experiments.executor import executor_for, threads
 from mnemon.experiments.job import Job
 from mnemon.experiments.record import Record
@@ -39,7 +39,7 @@ class JobLock:
     """The lock of a job, held by this process, and the place of its checkpoints."""
 
     def __init__(self, job: Job, out: Path, lock: FileLock) -> None:
-        self.job, self.out, self.lock, self.folder = job, out, lock, _folder(job, out)
+        self.job, self.out, self.lock, self.folder = job, out, lock, checkpoint_folder(job, out)
 
     @classmethod
     def acquire(cls, job: Job, out: Path) -> JobLock | None:
@@ -68,12 +68,12 @@ class JobLock:
 
 def clear_finished(job: Job, out: Path) -> None:
     """Remove what a process that was killed after it wrote the records of this job may have left."""
-    if (_folder(job, out).exists() or _lock_path(job, out).exists()) and (claim := JobLock.acquire(job, out)):
+    if (checkpoint_folder(job, out).exists() or _lock_path(job, out).exists()) and (claim := JobLock.acquire(job, out)):
         claim.clear()
         claim.release()
 
 
-def _folder(job: Job, out: Path) -> Path:
+def checkpoint_folder(job: Job, out: Path) -> Path:
     return out / "checkpoints" / "+".join([job.key, *map(in_file_name, sorted(job.classifiers))])
 
 
@@ -132,6 +132,7 @@ class ActiveRun:
         tensors, values = self.run.state()
         checkpoint.save(self.claim.folder, self.run.position * 2 + len(self.run.rows), tensors, values)
         self.saved = self.clock.rings(self.executor.began())
+        self.emit(Saved(self.job.number, str(self.claim.folder)))
 
     def due(self) -> bool:
         """Whether the clock has rung since the last checkpoint."""

@@ -32,6 +32,13 @@ class Evaluated(NamedTuple):
     accuracy: dict[str, list[float | None]]
 
 
+class Saved(NamedTuple):
+    """A checkpoint of a run was written to this folder."""
+
+    number: int
+    folder: str
+
+
 class Finished(NamedTuple):
     """The records of a run are on the disk; `already`: before this command."""
 
@@ -62,7 +69,7 @@ class Message(NamedTuple):
     text: str
 
 
-Event = Started | Stepped | Evaluated | Finished | RunDiverged | Waiting | Message
+Event = Started | Stepped | Evaluated | Saved | Finished | RunDiverged | Waiting | Message
 Emit = Callable[[Event], None]
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 

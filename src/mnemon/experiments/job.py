@@ -50,7 +50,7 @@ def resolve(spec: Spec, engine: Engine, *, number: int = 0, choice: Choice | Non
     """Look up the options, stream and dataset of a spec; the dataset is fetched if need be."""
     choice = choice or spec.choice()
     stream = str(protocol.parse(spec.stream))
-    checksum = dataset_checksum(stream, engine.device)
+    checksum = dataset_checksum(stream, engine.here)
     key = spec.key(choice, stream, checksum, engine.identity())
     return Job(number, spec, choice, stream, checksum, key, _kind(spec, choice))
 

@@ -174,25 +174,34 @@ def versions() -> dict[str, str]:
 
 
 def write(out: Path, run: Run, made: list[Record]) -> None:
-    """Write the records of a finished run, and before them its details: a record says that all is there."""
+    """Write the records of a finished run and its details."""
+    by_classifier = {
+        c.name: {"average_scores": [row[c.name]["scores"] for row in run.rows], "confusion": run.confusion[c.name]}
+        for c in run.choice.classifiers
+    }
+    write_made(out, {"labels": np.sort(run.table.labels).tolist(), "classifiers": by_classifier}, made)
+
+
+def write_made(out: Path, details: dict[str, Any], made: list[Record]) -> None:
+    """Write the details of a run, then its records: a record says that all is there."""
     key = made[0]["run"]
     with files.explained(f"the record of {key} could not be written to {out}"):
-        _write_details(out / "details" / f"{key}.json", run)
+        _write_details(details_file(out, key), details)
         ResultFolder(out).append(made)
 
 
-def _write_details(path: Path, run: Run) -> None:
+def details_file(out: Path, key: str) -> Path:
+    return out / "details" / f"{key}.json"
+
+
+def _write_details(path: Path, details: dict[str, Any]) -> None:
     """Write what the report draws beyond the record; other classifiers of the same run, evaluated earlier, are kept."""
     try:
         known = dict(files.parsed(path.read_bytes())["classifiers"])
     except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: the record does not depend on it
         known = {}
-    new = {
-        c.name: {"average_scores": [row[c.name]["scores"] for row in run.rows], "confusion": run.confusion[c.name]}
-        for c in run.choice.classifiers
-    }
-    details = {"labels": np.sort(run.table.labels).tolist(), "classifiers": known | new}
-    files.write(path, json.dumps(details, allow_nan=False).encode())
+    whole = details | {"classifiers": known | details["classifiers"]}
+    files.write(path, json.dumps(whole, allow_nan=False).encode())
 
 
 def _null(value: float) -> float | None:

@@ -45,7 +45,6 @@ from mnemon.runtime.device import Engine, choose_device
 from mnemon.runtime.progress import SILENT, Progress
 from mnemon.runtime.signals import watched
 
-AT_ONCE = 32  # runs on a GPU
 Named = str | type[Classifier]
 
 
@@ -172,37 +171,39 @@ def run_all(
 ) -> list[Record]:
     """Run all specs in the folder `out` and return their records, those finished earlier included, in that order.
 
-    `jobs` runs are made at once: on a GPU in this process (AT_ONCE if left out), on a CPU in as many processes (one for each
+    `jobs` runs are made at once: on a GPU in this process (32 if left out), on a CPU in as many processes (one for each
     of torch's threads); `pool` names another place, or is one (`experiments/pools`). Deterministic runs end with the same
     bits however many there are. A run that another command is making in this folder is left to it, and waited for at the end.
     `title` names a finished run in its message. SIGINT and SIGTERM save and raise `Stopped`.
     """
-    engine = Engine(choose_device(device), precision, deterministic)
-    engine.check()
     if not checkpoint_every >= 0:
         raise MnemonError(f"checkpoint_every is a number of seconds, 0 or more, not {checkpoint_every}.")
     if jobs is not None and jobs < 1:
         raise MnemonError(f"jobs is a number of runs, 1 or more, not {jobs}.")
-    place = choose_pool(pool, engine)
-    todo = resolve_all(specs, engine)  # mistakes are found before anything is written, and Ctrl-C still stops at once
-    _make_folder(out)
-    cores = torch.get_num_threads()
-    results: dict[int, list[Record]] = {}
-    diverged: dict[int, str] = {}
+    with contextlib.closing(choose_pool(pool, device)) as place:
+        engine = place.engine(device, precision, deterministic)
+        engine.check()
+        todo = resolve_all(
+            specs, engine
+        )  # mistakes are found before anything is written, and Ctrl-C still stops at once
+        _make_folder(out)
+        cores = torch.get_num_threads()
+        results: dict[int, list[Record]] = {}
+        diverged: dict[int, str] = {}
 
-    def collect(event: Event) -> None:
-        if isinstance(event, Finished):
-            results.setdefault(event.number, event.records)
-        elif isinstance(event, RunDiverged):
-            diverged.setdefault(event.number, event.why)
-        show.update(event)
+        def collect(event: Event) -> None:
+            if isinstance(event, Finished):
+                results.setdefault(event.number, event.records)
+            elif isinstance(event, RunDiverged):
+                diverged.setdefault(event.number, event.why)
+            show.update(event)
 
-    with watched() as stop, engine.in_use(), progress.bars() as add:
-        show = RunProgress(len(specs), add, title)
-        left = tuple(_unfinished(todo, out, collect))
-        if left:
-            limit = min(len(specs), jobs or (cores if engine.device.type == "cpu" else AT_ONCE))
-            place.run(Assignment(left, out, engine, checkpoint_every, limit, cores), collect, stop)
+        with watched() as stop, engine.in_use(), progress.bars() as add:
+            show = RunProgress(len(specs), add, title)
+            left = tuple(_unfinished(todo, out, collect))
+            if left:
+                limit = min(len(specs), jobs or place.at_once(engine))
+                place.run(Assignment(left, out, engine, checkpoint_every, limit, cores), collect, stop)
     if diverged:
         raise Diverged(
             f"{len(diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with "

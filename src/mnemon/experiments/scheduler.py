@@ -33,7 +33,7 @@ class Scheduler:
     def __init__(self, work: Assignment, emit: Emit) -> None:
         self.out, self.engine, self.limit, self.concurrent = work.out, work.engine, work.limit, work.concurrent
         self.emit = emit
-        self.queue = deque(_by_kind(work.jobs) if work.engine.stacks else work.jobs)
+        self.queue = deque(by_kind(work.jobs) if work.engine.stacks else work.jobs)
         self.preparing: list[ActiveRun] = []  # not launched yet
         self.active: deque[ActiveRun] = deque()
         self.skipped: set[int] = set()  # numbers of jobs that diverged, here or in another process
@@ -208,7 +208,7 @@ class Scheduler:
             active.close()
 
 
-def _by_kind(jobs: Sequence[Job]) -> list[Job]:
+def by_kind(jobs: Sequence[Job]) -> list[Job]:
     """Jobs of one kind behind each other, the kinds in the order of their first jobs; those that run one by one come last, so
     that the others are active beside them."""
     first: dict[str, int] = {}

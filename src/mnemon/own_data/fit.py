@@ -21,6 +21,7 @@ from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import Budget, costs, spread
 from mnemon.own_data.places import check_outside
 from mnemon.own_data.readers.reader import NONE, Columns
+from mnemon.own_data.sharded import Shards, shards
 from mnemon.own_data.sources import Given, Lesson, Source, other_than_made, source_of
 from mnemon.runtime.progress import SILENT, Bar, Progress
 from mnemon.runtime.signals import Stopped, watched
@@ -52,13 +53,15 @@ def fit(
     bad: str | None = None,
     save_every: float = 30.0,
     device: str = "auto",
+    on: str | None = None,
     progress: Progress = SILENT,
     **options: Any,
 ) -> Fitted:
     """Learn each sample of a folder or table once, with a new model or the one in `out`; those it knows are passed over.
 
     Options are OnlineClassifier's; None stands for the model's own, or the default of a new one. SIGINT and SIGTERM save
-    and raise `Stopped`; a row that cannot be learned saves too, with bad="stop".
+    and raise `Stopped`; a row that cannot be learned saves too, with bad="stop". on="ray": shards are learned on a Ray
+    cluster and merged (sharded.py).
     """
     saving.check_folder(out)
     if source.is_dir():
@@ -71,9 +74,9 @@ def fit(
         classifier = _classifier(out, given, device, found.features)
         journal = Journal(classifier._beside if classifier.__sklearn_is_fitted__() else {})
         found.begin(classifier, journal, out)
-        with watched() as stop, progress.bars() as add:
+        with shards(on, classifier) as elsewhere, watched() as stop, progress.bars() as add:
             bar = add(found.unit, found.total, unit=found.unit)
-            return _Fitting(classifier, journal, found, out, progress, bar).run(save_every, stop)
+            return _Fitting(classifier, journal, found, out, progress, bar, elsewhere).run(save_every, stop)
 
 
 @contextlib.contextmanager
@@ -121,8 +124,16 @@ class _Fitting:
     """One call of `fit`."""
 
     def __init__(
-        self, classifier: OnlineClassifier, journal: Journal, source: Source, out: Path, progress: Progress, bar: Bar
+        self,
+        classifier: OnlineClassifier,
+        journal: Journal,
+        source: Source,
+        out: Path,
+        progress: Progress,
+        bar: Bar,
+        elsewhere: Shards | None,
     ) -> None:
+        self.elsewhere = elsewhere
         self.classifier, self.journal, self.source, self.out = classifier, journal, source, out
         self.progress, self.bar = progress, bar
         self.learned = 0
@@ -142,11 +153,18 @@ class _Fitting:
         next_save = self.began + save_every
         try:
             for lesson in self.source.lessons(self._length, stop, self.bar):
-                self._take(lesson)
+                if self.elsewhere is not None and self.elsewhere.possible:
+                    self.elsewhere.add(lesson)
+                    self._merge_shards()
+                else:
+                    self._take(lesson)
                 if time.monotonic() >= next_save and not stop():
                     self._save()
                     next_save = time.monotonic() + save_every
+            self._merge_shards(all=True)
         except MnemonError:  # a row that cannot be learned: what was learned before it is whole
+            with contextlib.suppress(MnemonError):  # the first sentence counts
+                self._merge_shards(all=True)
             if self.unsaved:
                 self._save()
             raise
@@ -163,6 +181,21 @@ class _Fitting:
         seconds = time.monotonic() - self.began
         counts = (self.learned, source.known, source.skipped, seconds, self.samples)
         return Fitted(source.unit, *counts, labels, self.journal)
+
+    def _merge_shards(self, *, all: bool = False) -> None:
+        """Take in what was learned elsewhere, in the order of the source."""
+        if self.elsewhere is None:
+            return
+        for lessons, other in self.elsewhere.done(all=all):
+            if other is None:  # one of its samples is refused: here it is found
+                for lesson in lessons:
+                    self._take(lesson)
+                continue
+            samples = self.samples
+            self.classifier.merge(other)
+            for lesson in lessons:
+                samples += len(lesson.y)
+                self._note_learned(lesson, samples, asked=0, right=0)
 
     def _length(self) -> int:
         """A quarter of what was learned: a young model changes fast. Later as many as one question is worth; not more, since
@@ -208,12 +241,15 @@ class _Fitting:
         else:
             right = asking.count_right(self.classifier, asking.part(x, asked), [y[i] for i in asked])
         asking.learn(self.classifier, x, y)
-        done = Chunk(self.samples, len(asked), right, len(self.classifier.classes_))
+        self._note_learned(lesson, self.samples, len(asked), right)
+
+    def _note_learned(self, lesson: Lesson, samples: int, asked: int, right: int) -> None:
+        done = Chunk(samples, asked, right, len(self.classifier.classes_))
         self.journal.add(lesson.mark, done)
         if self.budget is None:
             self.budget = Budget(costs(self.classifier._model))
         self.budget.note(done)
-        self.learned += len(y)
+        self.learned += len(lesson.y)
         self.unsaved = True
         self.bar.update(note=self._note())
 

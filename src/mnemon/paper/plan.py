@@ -113,11 +113,12 @@ class Maker:
 
     device: str  # as `choose_device` takes it
     progress: Progress
+    pool: str | None = None  # where runs are made (experiments/pools); None: as the device needs it
     steps: int | None = None  # of which a time is measured; None: as many as the device needs
 
     def run(self, specs: Sequence[Spec], out: Path) -> None:
         """Make these runs. Those that diverge are named; their cells then have fewer runs."""
         try:
-            runner.run_all(specs, out, device=self.device, progress=self.progress)
+            runner.run_all(specs, out, device=self.device, pool=self.pool, progress=self.progress)
         except Diverged as error:
             logger.warning(str(error))

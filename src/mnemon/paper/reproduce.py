@@ -68,9 +68,11 @@ class Reproduction:
     def _scope(self) -> Scope:
         return Scope(self.methods, self.streams)
 
-    def make(self, device: str, *, steps: int | None = None, progress: Progress = SILENT) -> None:
+    def make(
+        self, device: str, *, pool: str | None = None, steps: int | None = None, progress: Progress = SILENT
+    ) -> None:
         """Make what is missing: the runs of all targets together, then the measurements of each."""
-        maker, here = Maker(device, progress, steps), device_name(device)
+        maker, here = Maker(device, progress, pool, steps), device_name(device)
         plans = self.plans(here)
         self.out.mkdir(parents=True, exist_ok=True)
         if runs := _in_order(plans):

@@ -21,10 +21,13 @@ class Engine(NamedTuple):
     device: torch.device
     precision: str = "tf32"
     deterministic: bool = False
+    elsewhere: str = ""  # the name of a device that other machines have, and not this one
 
     @property
     def name(self) -> str:
         """The device as records name it."""
+        if self.elsewhere:
+            return self.elsewhere
         return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
 
     @property
@@ -36,6 +39,11 @@ class Engine(NamedTuple):
     def stacks(self) -> bool:
         """Whether runs of a kind take their steps as one: on a GPU, unless each bit must be the same however many there are."""
         return self.device.type == "cuda" and not self.deterministic
+
+    @property
+    def here(self) -> torch.device:
+        """Where this process keeps what it reads: the device, if it is one of this machine."""
+        return torch.device("cpu") if self.elsewhere else self.device
 
     def identity(self) -> dict[str, Any]:
         """What tells runs apart: the device, and how it computes where that is not the default."""

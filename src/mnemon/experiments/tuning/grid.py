@@ -78,6 +78,7 @@ def search(
     seeds: Sequence[int] = (100, 101, 102),
     best: int = BEST,
     device: str = "auto",
+    pool: str | None = None,
     progress: Progress = SILENT,
     command: str = "",
 ) -> GridSearch:
@@ -95,7 +96,7 @@ def search(
             f"{method} has no option that is searched by itself; name some, as in --grid OPTION=VALUE,VALUE."
         )
     candidates = [Candidate(dict(zip(tried, values, strict=True))) for values in itertools.product(*tried.values())]
-    where = choose_device(device)
+    where = choose_device(device if pool is None else "auto")  # a cluster may have what this machine lacks
     found = GridSearch(
         method=method,
         stream=str(protocol.parse(stream)),
@@ -114,7 +115,7 @@ def search(
     halving = len(candidates) > best and len(seeds) > 1
     for number, part in enumerate((found.seeds[:1], found.seeds) if halving else (found.seeds,), 1):
         going = candidates if number == 1 else found.finalists[:best]
-        run_round(found, going, part, name=f"round {number}", device=device, progress=progress)
+        run_round(found, going, part, name=f"round {number}", device=device, pool=pool, progress=progress)
         found.rounds.append({"seeds": part, "candidates": len(going)})
         log.write(found)
         if not found.finalists:

@@ -19,7 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 def run_round(
-    search: Search, going: list[Candidate], seeds: list[int], *, name: str, device: str, progress: Progress
+    search: Search,
+    going: list[Candidate],
+    seeds: list[int],
+    *,
+    name: str,
+    device: str,
+    pool: str | None,
+    progress: Progress,
 ) -> bool:
     """Run the candidates that go on, on these seeds; returns whether anything had to be run."""
     for candidate in going:
@@ -37,7 +44,7 @@ def run_round(
 
         specs = [spec_of(search, c, seed) for c, seed in missing]
         with contextlib.suppress(Diverged):  # those ended alone; they are the ones without a record
-            run_all(specs, search.out, device=device, progress=progress, title=title)
+            run_all(specs, search.out, device=device, pool=pool, progress=progress, title=title)
         _collect(search, missing)
         for candidate, seed in missing:
             if seed not in candidate.records:

@@ -119,6 +119,7 @@ def search_space(
     search_seed: int = 0,
     seeds: Sequence[int] = (100, 101, 102),
     device: str = "auto",
+    pool: str | None = None,
     progress: Progress = SILENT,
     command: str = "",
 ) -> SpaceSearch:
@@ -136,7 +137,7 @@ def search_space(
         raise MnemonError(
             f"{method} has no option that is searched by itself; name some, as in --space OPTION=LOW..HIGH."
         )
-    where = choose_device(device)
+    where = choose_device(device if pool is None else "auto")  # a cluster may have what this machine lacks
     found = SpaceSearch(
         method=method,
         stream=str(protocol.parse(stream)),
@@ -157,14 +158,14 @@ def search_space(
     found.checksum = dataset_checksum(stream, where)
     found.recalled = log.recall(found)
     while len(found.asked) < trials:
-        _run_batch(found, device, progress)
+        _run_batch(found, device, pool, progress)
     log.write(found)
     if not found.finalists:
         raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a space with a smaller lr.")
     return found
 
 
-def _run_batch(search: SpaceSearch, device: str, progress: Progress) -> None:
+def _run_batch(search: SpaceSearch, device: str, pool: str | None, progress: Progress) -> None:
     """Propose a batch and run it, a seed at a time."""
     first = len(search.asked)
     count = min(search.batch, search.trials - first)
@@ -173,7 +174,7 @@ def _run_batch(search: SpaceSearch, device: str, progress: Progress) -> None:
     for step, seed in enumerate(search.seeds, 1):
         if not going:
             break
-        if run_round(search, going, [seed], name=name, device=device, progress=progress):
+        if run_round(search, going, [seed], name=name, device=device, pool=pool, progress=progress):
             # A round without runs has nothing new: while a search goes through what is known, its log stays whole.
             log.write(search)
         if step < len(search.seeds):

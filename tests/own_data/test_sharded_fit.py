@@ -1,0 +1,134 @@
+"""`mnemon fit --on ray`: shards learned elsewhere and merged give the model of all samples."""
+
+import contextlib
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import folder_images
+import tables
+from mnemon import MnemonError, OnlineClassifier
+from mnemon.own_data import sharded
+from mnemon.own_data.fit import fit
+from mnemon.own_data.readers.reader import Columns
+from mnemon.runtime import ray_cluster
+from ray_machines import short_folder
+
+BIRD = Columns("bird", None, ())
+
+
+class Here:
+    """Ray's few functions, in this process; what crosses is pickled as there."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+    def __init__(self):
+        self.tasks = 0
+
+    def put(self, thing):
+        return pickle.dumps(thing)
+
+    def get(self, reference):
+        return pickle.loads(reference)
+
+    def cluster_resources(self):
+        return {"CPU": 1}
+
+    def remote(self, **options):
+        class Function:
+            def __init__(this, function):
+                this.function = function
+
+            def remote(this, driver, blank, samples):
+                self.tasks += 1
+                return pickle.dumps(this.function(driver, pickle.loads(blank), pickle.loads(pickle.dumps(samples))))
+
+        return Function
+
+
+@pytest.fixture
+def short(monkeypatch):
+    yield from short_folder(monkeypatch)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    found = Here()
+    monkeypatch.setattr(ray_cluster, "connected", lambda: contextlib.nullcontext(found))
+    monkeypatch.setattr(sharded, "SHARD", 40)
+    return found
+
+
+def same(a, b, x):
+    one, other = OnlineClassifier.load(a), OnlineClassifier.load(b)
+    assert one.n_seen_ == other.n_seen_
+    assert sorted(one.classes_) == sorted(other.classes_)
+    places = [list(other.classes_).index(label) for label in one.classes_]
+    np.testing.assert_allclose(one.decision_function(x), other.decision_function(x)[:, places], rtol=1e-3, atol=1e-3)
+
+
+def test_a_table(tmp_path, here):
+    path = tables.write(tmp_path / "birds.csv", tables.rows(300))
+    for name, on in (("ray", "ray"), ("here", None)):
+        done = fit(path, tmp_path / name, columns=BIRD, method="slda", exam=0, on=on)
+        assert (done.learned, done.samples) == (300, 300)
+    assert here.tasks >= 4
+    x = [{name: row[name] for name in tables.FEATURES} for row in tables.rows(50, 1000)]
+    one, other = (OnlineClassifier.load(tmp_path / name) for name in ("ray", "here"))
+    assert sorted(one.classes_) == sorted(other.classes_)
+    for row in x:
+        a, b = one.predict_proba_one(row), other.predict_proba_one(row)
+        assert all(abs(a[label] - b[label]) < 1e-6 for label in b)
+    log = json.loads((tmp_path / "ray" / "log.json").read_bytes())
+    assert "300" in json.dumps(log)
+    again = fit(path, tmp_path / "ray", columns=BIRD, on="ray")
+    assert (again.learned, again.known) == (0, 300)
+
+
+def test_images_wait_for_their_dictionary_first(tmp_path, here):
+    folder = folder_images.make(tmp_path / "images", each=120)
+    for name, on in (("ray", "ray"), ("here", None)):
+        fit(folder, tmp_path / name, method="slda", backbone="patches", exam=0, size=14, on=on)
+    assert here.tasks >= 1
+    x = np.stack([folder_images.pixels(label, 500 + i) for i in range(5) for label in ("red", "green", "blue")])
+    same(tmp_path / "ray", tmp_path / "here", x)
+
+
+def test_a_row_that_cannot_be_learned_is_named_and_what_was_before_it_kept(tmp_path, here):
+    found = tables.rows(200)
+    found[150]["a"] = "1e999"
+    path = tables.write(tmp_path / "birds.csv", found)
+    with pytest.raises(MnemonError, match=r"birds.csv, line 152"):
+        fit(path, tmp_path / "stop", columns=BIRD, method="slda", exam=0, on="ray")
+    assert OnlineClassifier.load(tmp_path / "stop").n_seen_ > 100
+    done = fit(path, tmp_path / "skip", columns=BIRD, method="slda", exam=0, bad="skip", on="ray")
+    assert (done.learned, done.skipped) == (199, 1)
+
+
+def test_only_sums_can_be_merged(tmp_path, here):
+    path = tables.write(tmp_path / "birds.csv", tables.rows(30))
+    with pytest.raises(MnemonError, match="needs --method slda"):
+        fit(path, tmp_path / "model", columns=BIRD, on="ray")
+    with pytest.raises(MnemonError, match="unknown place 'spark'"):
+        fit(path, tmp_path / "model", columns=BIRD, method="slda", on="spark")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.slow
+def test_on_a_cluster(tmp_path, short, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(sharded, "SHARD", 100)
+    path = tables.write(tmp_path / "birds.parquet", tables.rows(1000))
+    folder = folder_images.make(tmp_path / "images", each=200)
+    with ray_cluster.connected():
+        fit(path, tmp_path / "ray rows", columns=BIRD, method="slda", features="fixed", on="ray")
+        fit(folder, tmp_path / "ray images", method="slda", backbone="patches", exam=0, size=14, on="ray")
+    fit(path, tmp_path / "rows", columns=BIRD, method="slda", features="fixed")
+    fit(folder, tmp_path / "images here", method="slda", backbone="patches", exam=0, size=14)
+    assert OnlineClassifier.load(tmp_path / "ray rows").n_seen_ == 1000
+    x = np.stack([folder_images.pixels(label, 500 + i) for i in range(5) for label in ("red", "green", "blue")])
+    same(tmp_path / "ray images", tmp_path / "images here", x)
