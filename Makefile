@@ -23,11 +23,11 @@ test: .venv/.dev
 test-slow: .venv/.dev
 	$(BIN)/pytest -n auto -m slow
 
-# An environment of its own. Warnings are no errors there: old packages warn of new ones. River and Schemathesis need newer packages than
+# An environment of its own. Deprecations are no errors there: old packages use what new ones deprecate. River and Schemathesis need newer packages than
 # the lowest, the page needs a browser.
 LOWEST := export serve parquet tensorboard
 test-lowest: .venv-lowest/.made
-	.venv-lowest/bin/python -m pytest -n auto -W default --ignore tests/estimator/test_estimator_river.py \
+	.venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning --ignore tests/estimator/test_estimator_river.py \
 		--ignore tests/serve/http/test_openapi.py --ignore tests/serve/test_page.py --ignore tests/test_package.py
 
 .venv-lowest/.made: pyproject.toml constraints.txt tests/lowest.py
