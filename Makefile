@@ -1,13 +1,14 @@
 # make demo        the paper's claim on real digits in a minute or two, and a report to look at
 # make test        lint, types and tests, under 10 minutes on 2 cores
 # make test-slow   the long kill tests, and the tests on real data
+# make test-lowest the fast tests with the lowest versions that pyproject.toml allows, torch's aside
 # make bench       speed beside the plain loop
 # make results     the tables and figures in results/, README.md and docs/, from the records; runs nothing
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench results pack clean
+.PHONY: demo test test-slow test-lowest bench results pack clean
 
 demo: .venv/.core
 	$(BIN)/mnemon demo --out out/demo
@@ -21,6 +22,21 @@ test: .venv/.dev
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -n auto -m slow
+
+# An environment of its own. Deprecations are no errors there: old packages use what new ones deprecate. River and Schemathesis need newer packages than
+# the lowest, the page needs a browser.
+LOWEST := export serve parquet tensorboard
+test-lowest: .venv-lowest/.made
+	.venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning --ignore tests/estimator/test_estimator_river.py \
+		--ignore tests/serve/http/test_openapi.py --ignore tests/serve/test_page.py --ignore tests/test_package.py
+
+.venv-lowest/.made: pyproject.toml constraints.txt tests/lowest.py
+	rm -rf .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python tests/lowest.py $(LOWEST) > .venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --constraint .venv-lowest/lowest.txt \
+		--editable '.[export,serve,parquet,tensorboard]' pytest pytest-xdist hypothesis httpx2 onnxruntime pandas pytorch-metric-learning
+	touch $@
 
 bench: .venv/.dev
 	$(BIN)/mnemon bench --out out/bench
@@ -47,4 +63,4 @@ pack: .venv/.core
 	$(BIN)/python -c 'from mnemon.experiments.store import ResultFolder; ResultFolder("results").pack()'
 
 clean:
-	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

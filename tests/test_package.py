@@ -1,11 +1,15 @@
 """The package as it is shipped."""
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -69,18 +73,86 @@ def test_every_package_that_is_imported_at_once_is_asked_for():
             assert found <= modules | more, path
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The source distribution, and the wheel that was made from it."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
+    return sdist, wheel
+
+
+def installed(wheel, folder):
+    """An environment with the wheel alone; all else is that of this one, so that nothing is downloaded."""
+    venv.create(folder, with_pip=True)
+    packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    (packages / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")))
+    install = [folder / "bin/pip", "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel]
+    subprocess.run(install, check=True, capture_output=True)
+    return packages
+
+
+def test_wheel_and_sdist_hold_every_file_of_the_package(built):
+    sdist, wheel = built
+    wanted = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src/mnemon").rglob("*")
+        if path.is_file() and path.suffix not in (".pyc", ".lock")
+    }
+    kinds = {path.rpartition(".")[2] for path in wanted}
+    assert {"py", "html", "css", "js", "svg", "json", "typed"} <= kinds
+    for name in ("experiments/recipes/recipes.json", "paper/beyond.json", "serve/page/app.js", "py.typed"):
+        assert f"mnemon/{name}" in wanted
+    with zipfile.ZipFile(wheel) as archive:
+        files = set(archive.namelist())
+    assert wanted == {name for name in files if name.startswith("mnemon/")}
+    assert any(name.endswith("licenses/LICENSE") for name in files)
+    with tarfile.open(sdist) as archive:
+        sources = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"src/{name}" for name in wanted} <= sources
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tests/test_package.py"} <= sources
+
+
 @pytest.mark.slow
-def test_the_wheel_installs_into_an_empty_environment_and_runs_the_demo(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT], check=True, capture_output=True
-    )
-    (wheel,) = tmp_path.glob("*.whl")
+def test_the_wheel_runs_where_the_repository_is_not(built, tmp_path):
+    packages = installed(built[1], tmp_path / "env")
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+        "MNEMON_DATA": str(tmp_path / "data")
+    }
+
+    def run(*words):
+        done = subprocess.run(words, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    bin = tmp_path / "env/bin"
+    where = run(bin / "python", "-c", "import mnemon; print(mnemon.__file__)")
+    assert Path(where.strip()).is_relative_to(packages)
+    assert run(bin / "mnemon", "--version") == f"mnemon {mnemon.__version__}\n"
+    assert "hybrid" in run(bin / "mnemon", "list", "methods")
+    # Recipes, templates and the style sheet are read from the package.
+    words = ("--method", "er", "--stream", "split-digits", "--seeds", "1", "--device", "cpu", "--out", "out", "--quiet")
+    run(bin / "mnemon", "run", *words)
+    run(bin / "mnemon", "report", "out")
+    assert "<style>" in (tmp_path / "out/report.html").read_text()
+    # The types of the public names are seen, which load only when they are used.
+    shutil.copy(ROOT / "tests/user_code.py", tmp_path)
+    run(sys.executable, "-m", "mypy", "--strict", "--python-executable", bin / "python", "user_code.py")
+    with (tmp_path / "user_code.py").open("a") as file:
+        file.write("\nwrong: int = classify.__name__ + metrics.average_accuracy([[1.0]])\n")
+        file.write('OnlineClassifier(memory_sise=3)\nstreams.split([0], tasks="five", seed=0)\n')
+    checked = [sys.executable, "-m", "mypy", "--strict", "--python-executable", bin / "python", "user_code.py"]
+    done = subprocess.run(checked, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    assert len(re.findall(r"error: .*(memory_sise|\"tasks\"|Unsupported operand)", done.stdout)) == 3, done.stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_installs_into_an_empty_environment_and_runs_the_demo(built, tmp_path):
     venv.create(tmp_path / "env", with_pip=True)
-    install = [tmp_path / "env/bin/pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel]
+    install = [tmp_path / "env/bin/pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", built[1]]
     subprocess.run(install, check=True, capture_output=True)
     command = tmp_path / "env/bin/mnemon"
     done = subprocess.run([command, "demo", "--seeds", "2"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert "hybrid + ncm" in done.stdout
     assert (tmp_path / "out/demo/report.html").stat().st_size > 50_000
-    typed = tmp_path / "env/lib" / f"python3.{sys.version_info.minor}" / "site-packages/mnemon/py.typed"
-    assert typed.exists()

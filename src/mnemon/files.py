@@ -13,12 +13,13 @@ from typing import Any
 from mnemon.errors import MnemonError
 
 
-def replace(path: Path, fill: Callable[[Path], object]) -> None:
+def replace(path: Path, fill: Callable[[Path], object], *, part_name: str = "") -> None:
     """Let `fill` write a file beside `path`, flush it to the disk and move it into place: all of it, or nothing.
 
-    The unique name lets two processes do so at once.
+    The unique name lets two processes do so at once. It begins with that of the file; with `part_name` where another program
+    would take the unfinished file for the whole one by its name.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    part = path.with_name(f".{part_name or path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         part.touch(exist_ok=False)
         mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone

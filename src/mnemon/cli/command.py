@@ -15,6 +15,7 @@ FIRST = (
     "tune",
     "reproduce",
     "report",
+    "log",
     "fit",
     "predict",
     "evaluate",
