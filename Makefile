@@ -24,11 +24,12 @@ test-slow: .venv/.dev
 	$(BIN)/pytest -n auto -m slow
 
 # An environment of its own. Deprecations are no errors there: old packages use what new ones deprecate. River and Schemathesis need newer packages than
-# the lowest, the page needs a browser.
+# the lowest, the page needs a browser, Ray and Optuna are not installed.
 LOWEST := export serve parquet tensorboard
 test-lowest: .venv-lowest/.made
 	.venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning --ignore tests/estimator/test_estimator_river.py \
-		--ignore tests/serve/http/test_openapi.py --ignore tests/serve/test_page.py --ignore tests/test_package.py
+		--ignore tests/serve/http/test_openapi.py --ignore tests/serve/test_page.py --ignore tests/test_package.py \
+		--ignore tests/experiments/test_ray.py --ignore tests/own_data/test_sharded_fit.py --ignore tests/experiments/test_tune_space.py
 
 .venv-lowest/.made: pyproject.toml constraints.txt tests/lowest.py
 	rm -rf .venv-lowest

@@ -32,7 +32,7 @@ def test_every_command_explains_itself(command, capsys):
 def test_run_help_lists_every_hyper_parameter_with_its_default(capsys):
     out = " ".join(run("run", "--help", capsys=capsys)[0].replace("│", "").split())
     for words in (
-        "--lr FLOAT learning rate η of plain SGD (default: by stream, else 0.1; 0.01 for cope)",
+        "--lr FLOAT learning rate η of SGD (default: by stream, else 0.1; 0.01 for cope)",
         "beside Multi-Similarity (default: by stream, else 0.1; 1.0 for hybrid-ace; 1.0 for hybrid-ce)",
         "--replay-size INT replayed samples per step |B_r| (default: 10)",
         "--divisor active|batch",
