@@ -15,6 +15,7 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 from mnemon.serve import snapshots
+from mnemon.serve.best import Best
 from mnemon.serve.curve import Curve
 from mnemon.serve.events import SAMPLES, Draft, Event, JournalFailed, NoSpace
 from mnemon.serve.journal import Journal
@@ -68,7 +69,11 @@ class Learning:
         """`fresh` makes a classifier that has learned nothing; `replayed` is how many seconds the start took to learn what the
         snapshot lacked; `emptied` is called when a retraction leaves nothing."""
         self.journal, self.state = journal, state
-        self.curve, self.log = Curve(snapshot.curve), Log()
+        self.curve, self.best, self.log = (
+            Curve(snapshot.curve),
+            Best(_labels(snapshot.classifier), snapshot.best),
+            Log(),
+        )
         self.failed: str | None = None  # why nothing more is learned
         self.rate = 0.0  # samples per second of learning
         self._folder, self._fresh, self._device = folder, fresh, device
@@ -85,6 +90,7 @@ class Learning:
         self._over: str | None = None  # why this thread does nothing any more
         state.before = self._test
         self.published: Published = publish(state.classifier, state.learned)
+        self.best.note(self.published)
         self._thread = threading.Thread(target=self._run, name=f"learner {folder.name}", daemon=True)
         self._thread.start()
 
@@ -208,8 +214,7 @@ class Learning:
         self._tell()
 
     def _classes(self) -> list[Label]:
-        model = self.state.classifier._model_or_none()
-        return [] if model is None else list(model.labels.labels)
+        return _labels(self.state.classifier)
 
     def _length(self, waiting: int) -> int:
         """Whole batches where there are as many, since a smaller last batch is a step of its own; about CHUNK seconds."""
@@ -262,6 +267,7 @@ class Learning:
         began = time.monotonic()
         with self._turn:
             self.published = publish(self.state.classifier, self.state.learned)
+        self.best.note(self.published)
         self._published_at = time.monotonic()
         self._publishing = self._published_at - began
         self.log.add("published", learned=self.published.learned)
@@ -280,7 +286,7 @@ class Learning:
         began = time.monotonic()
         place = Place(self._place.number + 1, self.journal.seq, state.learned)
         try:
-            snapshots.save(self._folder, state.classifier, place, self.curve.points)
+            snapshots.save(self._folder, state.classifier, place, self.curve.points, self.best.table(self._classes()))
         except MnemonError as error:
             logger.warning(f"no snapshot was saved: {error}")
             self.log.add("unsaved", reason=str(error))
@@ -361,3 +367,8 @@ class Learning:
         self.log.add("retracted", position=position)
         if not self._classes() and all(event.position in self.state.retracted for event in self.state.backlog):
             self._emptied()
+
+
+def _labels(classifier: OnlineClassifier) -> list[Label]:
+    model = classifier._model_or_none()
+    return [] if model is None else list(model.labels.labels)

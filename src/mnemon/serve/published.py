@@ -14,6 +14,13 @@ from mnemon.serve import samples
 from mnemon.serve.samples import Kind
 
 
+class Rows(NamedTuple):
+    """Samples as the model takes them [n, …], and the class of each [n]."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int64]
+
+
 class Published(NamedTuple):
     """`frozen` is None before anything was learned."""
 
@@ -22,7 +29,9 @@ class Published(NamedTuple):
     kind: Kind | None
     learned: int
     counts: list[int]  # samples learned of each class
-    memory: tuple[NDArray[Any], NDArray[np.int64]] | None = None  # what is replayed, and the class of each row
+    memory: Rows | None = None  # what is replayed
+    exam: Rows | None = None  # what is asked and never learned
+    results: NDArray[np.int64] | None = None  # of the exam [classes, 2]: samples asked, and predicted right
 
     @property
     def labels(self) -> list[Label]:
@@ -36,7 +45,8 @@ class Published(NamedTuple):
 
 
 def publish(classifier: OnlineClassifier, learned: int) -> Published:
-    """The state that the last chunk left; to be called by the thread that learns, since class means are computed here."""
+    """The state that the last chunk left; to be called by the thread that learns, since class means and the exam are computed
+    here, so that whoever predicts does not wait for them."""
     model = classifier._model_or_none()
     if model is None:
         return Published(classifier, None, None, learned, [])
@@ -46,5 +56,8 @@ def publish(classifier: OnlineClassifier, learned: int) -> Published:
         kept, memory = learner.memory, None
         if kept.size > 0:
             x, y = kept.x[: kept.size].cpu().numpy(), kept.y[: kept.size].cpu().numpy()
-            memory = (x[y >= 0].copy(), y[y >= 0].copy())
-    return Published(classifier, frozen, samples.model_kind(classifier), learned, counts, memory)
+            memory = Rows(x[y >= 0].copy(), y[y >= 0].copy())
+    results = frozen.exam_results()
+    exam = Rows(*(each.numpy() for each in frozen.held_out)) if results.any() else None
+    kind = samples.model_kind(classifier)
+    return Published(classifier, frozen, kind, learned, counts, memory, exam, results if exam is not None else None)

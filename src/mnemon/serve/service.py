@@ -24,7 +24,7 @@ from mnemon.data.layout import channels_first
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving, served
 from mnemon.estimator.model import MAX_CLASSES
-from mnemon.estimator.parameters import choice
+from mnemon.estimator.parameters import choice, exam
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.rng import check_seed
 from mnemon.serve import snapshots
@@ -291,6 +291,7 @@ def _check_new(given: dict[str, Any]) -> None:
             raise MnemonError(f"there is no parameter {name!r}; there are {', '.join(names)}.")
     classifier = OnlineClassifier(**given)
     choice(classifier.get_params(deep=False))
+    exam(classifier.exam)
     check_seed(classifier.seed)
 
 

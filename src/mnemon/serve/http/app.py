@@ -199,7 +199,8 @@ def routes(models: Models) -> FastAPI:
         limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
         label: Annotated[str | None, Query(description="of this class only")] = None,
     ) -> Response:
-        """What is replayed: how many samples of each class, and some of them."""
+        """What is replayed: how many samples of each class, and some of them. Of a learner that replays nothing: what is held
+        out of learning."""
         model = await service(m)
         return JSONResponse(await run_in_threadpool(views.memory, model, limit, label))
 
@@ -217,7 +218,8 @@ def routes(models: Models) -> FastAPI:
 
     @api.get("/v1/models/{m}/curves", response_model=answers.Curves)
     async def curves(m: str) -> Response:
-        """Accuracy as it goes: samples are predicted before they are learned."""
+        """Accuracy as it goes, since samples are predicted before they are learned; and of each class, how the model does on
+        samples that are held out of learning, and how well it ever did."""
         return JSONResponse(views.curves(await service(m)))
 
     @api.get(

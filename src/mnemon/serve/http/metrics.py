@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, g
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mnemon.serve.http import views
 from mnemon.serve.http.models import Models
 
 
@@ -46,6 +47,9 @@ class Metrics(Collector):
             "accuracy": GaugeMetricFamily(
                 "mnemon_accuracy", "test-then-train, of about the last 1,000", labels=["model"]
             ),
+            "exam": GaugeMetricFamily(
+                "mnemon_exam_accuracy", "of samples held out of learning, mean over classes", labels=["model"]
+            ),
             "failed": GaugeMetricFamily("mnemon_failed", "1: no more samples are taken", labels=["model"]),
         }
         for name, model in self._models.opened().items():
@@ -60,5 +64,7 @@ class Metrics(Collector):
             gauges["failed"].add_metric([name], float(bool(learning.failed or model.journal.failed)))
             if (accuracy := learning.curve.accuracy(1000)) is not None:
                 gauges["accuracy"].add_metric([name], accuracy)
+            if (exam := views.exam(model)) is not None:
+                gauges["exam"].add_metric([name], exam["accuracy"])
         yield from counters.values()
         yield from gauges.values()
