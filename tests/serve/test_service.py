@@ -465,6 +465,24 @@ def test_the_memory_of_keys_outlives_the_events(serve, monkeypatch, saved_often)
     assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True)
 
 
+def test_what_the_model_warns_of_is_one_message(serve, caplog):
+    service = serve(options=SMALL | {"memory_size": 3})
+    x = np.float32([[c, -c] for c in range(8)])
+    for _ in range(2):
+        for c in range(8):
+            service.learn(x[c : c + 1], [f"class {c}"])
+            settled(service)
+    (said,) = [message for message in caplog.messages if "rows in the memory" in message]
+    assert said.startswith("model: there are 4 classes and 3 rows in the memory")
+    told = [event["reason"] for event in service.learning.log.after(0) if event["event"] == "warned"]
+    assert told == [said.removeprefix("model: ")]
+    near = np.array([[1e9 + i, i] for i in range(5)])  # what a request may warn of
+    service.learn(near, ["far away"] * 5)
+    service.predict(near)
+    settled(service)
+    assert sum("varies by less than float32" in message for message in caplog.messages) == 1
+
+
 # --- tables with named features
 
 

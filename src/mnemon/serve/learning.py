@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
+from mnemon.runtime import warn
 from mnemon.serve import snapshots
 from mnemon.serve.best import Best
 from mnemon.serve.curve import Curve
@@ -65,15 +66,14 @@ class Learning:
         replayed: float,
         turn: threading.Semaphore,
         emptied: Callable[[], None],
+        log: Log,
+        warned: Callable[[str], None],
     ) -> None:
         """`fresh` makes a classifier that has learned nothing; `replayed` is how many seconds the start took to learn what the
-        snapshot lacked; `emptied` is called when a retraction leaves nothing."""
+        snapshot lacked; `emptied` is called when a retraction leaves nothing, `warned` with what the model warns of."""
         self.journal, self.state = journal, state
-        self.curve, self.best, self.log = (
-            Curve(snapshot.curve),
-            Best(_labels(snapshot.classifier), snapshot.best),
-            Log(),
-        )
+        self.curve, self.best = Curve(snapshot.curve), Best(_labels(snapshot.classifier), snapshot.best)
+        self.log, self._warned = log, warned
         self.failed: str | None = None  # why nothing more is learned
         self.rate = 0.0  # samples per second of learning
         self._folder, self._fresh, self._device = folder, fresh, device
@@ -145,8 +145,9 @@ class Learning:
 
     def _run(self) -> None:
         try:
-            while self._turn_of_loop():
-                pass
+            with warn.heard(self._warned):
+                while self._turn_of_loop():
+                    pass
             if self.failed is None and self.journal.failed is None:
                 self._save()
         except Exception as error:  # whatever it is: predictions go on, and it is said
