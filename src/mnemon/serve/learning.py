@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -32,6 +35,7 @@ PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the l
 SAVE_SHARE = 0.1
 JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
+NICE = 5  # of this thread
 
 
 class OutOfJournal(MnemonError):
@@ -144,6 +148,7 @@ class Learning:
     # --- the thread
 
     def _run(self) -> None:
+        _step_back()
         try:
             with warn.heard(self._warned):
                 while self._turn_of_loop():
@@ -368,6 +373,13 @@ class Learning:
         self.log.add("retracted", position=position)
         if not self._classes() and all(event.position in self.state.retracted for event in self.state.backlog):
             self._emptied()
+
+
+def _step_back() -> None:
+    """Let the threads that answer go first where processors are short. Only Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _labels(classifier: OnlineClassifier) -> list[Label]:
