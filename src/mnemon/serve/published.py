@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.frozen import Frozen
+from mnemon.estimator.model import exam_of
 from mnemon.learning.labels import Label
 from mnemon.serve import samples
 from mnemon.serve.samples import Kind
@@ -28,7 +29,7 @@ class Published(NamedTuple):
     frozen: Frozen | None
     kind: Kind | None
     learned: int
-    counts: list[int]  # samples learned of each class
+    counts: list[int]  # samples of each class, those held out of learning too
     memory: Rows | None = None  # what is replayed
     exam: Rows | None = None  # what is asked and never learned
     results: NDArray[np.int64] | None = None  # of the exam [classes, 2]: samples asked, and predicted right
@@ -53,6 +54,8 @@ def publish(classifier: OnlineClassifier, learned: int) -> Published:
     with model.lock:
         frozen, learner = model.frozen(), model.learner
         counts = learner.counts[: len(frozen.labels)].tolist()
+        for c, held_out in getattr(exam_of(model.parts), "rows", {}).items():
+            counts[c] += len(held_out)
         kept, memory = learner.memory, None
         if kept.size > 0:
             x, y = kept.x[: kept.size].cpu().numpy(), kept.y[: kept.size].cpu().numpy()

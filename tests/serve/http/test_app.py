@@ -222,6 +222,8 @@ def test_the_exam_tells_what_was_forgotten_also_after_a_restart(http, tmp_path):
     assert min(each["accuracy"] for each in exam["classes"][:2]) == 0  # a network without replay
     assert exam["accuracy"] == np.mean([each["accuracy"] for each in exam["classes"]])
     assert f'mnemon_exam_accuracy{{model="forgets"}} {exam["accuracy"]}' in client.get("/metrics").text
+    status = client.get(route).json()  # those held out are samples of a class, too
+    assert [each["samples"] for each in status["classes"]] == [120] * 4
     memory = client.get(f"{route}/memory").json()
     assert (memory["source"], memory["kept"]) == ("exam", exam["samples"])
     client.models.close()
