@@ -238,14 +238,12 @@ def recovery(source: Source, folder: Path, rounds: int) -> dict[str, Any]:
         server.end(signal.SIGTERM)
         for _ in range(rounds):
             starts.append(server.start())
-            before = server.status()["learned"]
             with contextlib.suppress(OSError), Feeding(server, source, 4000):
                 while b"event: saved" not in server.get("/v1/models/model/events?follow=false"):
                     time.sleep(0.2)
-                saved, began = server.status()["learned"], time.perf_counter()
+                saved = server.status()["learned"]
                 time.sleep(9)
                 replayed.append(server.status()["learned"] - saved)
-            _ = before, began
             server.end(signal.SIGKILL)
             recovered.append(server.start())
             server.wait_until_learned()

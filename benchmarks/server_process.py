@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -35,18 +36,20 @@ class Server:
     def __init__(self, command: list[str], port: int) -> None:
         self._command, self.port = command, port
         self._process: subprocess.Popen[bytes] | None = None
+        self._said = tempfile.TemporaryFile()
 
     def start(self) -> float:
         """Start it and wait until it answers; seconds that took."""
         began = time.perf_counter()
         environment = os.environ | {"MNEMON_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(self._command, env=environment, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command, env=environment, stdout=subprocess.DEVNULL, stderr=self._said)
         while True:
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=60).read()
                 return time.perf_counter() - began
             if self._process.poll() is not None:
-                raise SystemExit(f"{' '.join(self._command)} ended with {self._process.returncode}")
+                self._said.seek(0)
+                raise SystemExit(f"{' '.join(self._command)} did not start:\n{self._said.read().decode()}")
             time.sleep(0.01)
 
     def end(self, how: int = signal.SIGKILL) -> None:

@@ -10,6 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
+from folder_images import make
 from mnemon import OnlineClassifier, checkpoint
 from mnemon.data import channels_first
 from mnemon.errors import Diverged, MnemonError
@@ -167,6 +168,24 @@ def test_a_clean_stop_leaves_a_model_that_loads_and_goes_on(serve, tmp_path):
     assert again.learning.state.classifier.n_seen_ == 35
     again.learn(*samples(10, 3))
     assert settled(again).learning.state.classifier.n_seen_ == 45
+
+
+def test_fit_goes_on_with_a_served_model_and_the_server_with_what_fit_left(serve, tmp_path):
+    service = serve(options={"memory_size": 40, "backbone": "mlp:width=8"}, size=8)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+    service.learn(channels_first(pixels), list("ababab"))
+    settled(service).close()
+    photos = make(tmp_path / "photos", each=5)
+    fitted = fit(photos, service.folder, device="cpu").learned
+    assert fitted > 0
+    again = serve()
+    assert again.learning.state.classifier.n_seen_ == 6 + fitted
+    again.learn(channels_first(pixels), list("cccccc"))
+    settled(again)
+    assert {"a", "b", "c", "red"} <= set(again.published.labels)
+    again.close()
+    assert fit(photos, service.folder, device="cpu").learned == 0  # it knows its images by their content
+    assert OnlineClassifier.load(service.folder).n_seen_ == 12 + fitted
 
 
 def settled_with(service, n):
