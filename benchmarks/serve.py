@@ -126,9 +126,10 @@ class Feeding:
 
     def _feed(self) -> None:
         connection = Connection(self._server.port)
-        while not self._stop.wait(0.1):
-            for _ in range((self._waiting - self._server.status()["rates"]["waiting"]) // EACH):
-                self._source.send(connection)
+        with contextlib.suppress(OSError):  # a server that is killed
+            while not self._stop.wait(0.1):
+                for _ in range((self._waiting - self._server.status()["rates"]["waiting"]) // EACH):
+                    self._source.send(connection)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -227,8 +228,15 @@ def learn(source: Source, folder: Path, rounds: int, seconds: float) -> dict[str
     return {"learned_per_second": ours, "loop_per_second": theirs}
 
 
+def saved(server: Server) -> list[dict[str, Any]]:
+    """The snapshots since its start."""
+    blocks = server.get("/v1/models/model/events?follow=false").decode().split("\n\n")
+    found = [block.partition("event: saved\ndata: ")[2] for block in blocks]
+    return [json.loads(each) for each in found if each]
+
+
 def recovery(source: Source, folder: Path, rounds: int) -> dict[str, Any]:
-    """The worst moment is just before a snapshot, which comes when about ten seconds of learning are not in one."""
+    """The worst moment is just before a snapshot: two of them tell when the third would come."""
     starts, recovered, replayed = [], [], []
     with mnemon_server(folder / "model") as server:
         server.start()
@@ -238,13 +246,13 @@ def recovery(source: Source, folder: Path, rounds: int) -> dict[str, Any]:
         server.end(signal.SIGTERM)
         for _ in range(rounds):
             starts.append(server.start())
-            with contextlib.suppress(OSError), Feeding(server, source, 4000):
-                while b"event: saved" not in server.get("/v1/models/model/events?follow=false"):
-                    time.sleep(0.2)
-                saved = server.status()["learned"]
-                time.sleep(9)
-                replayed.append(server.status()["learned"] - saved)
-            server.end(signal.SIGKILL)
+            with Feeding(server, source, 4000):
+                while len(found := saved(server)) < 2:
+                    time.sleep(0.1)
+                due = 2 * found[-1]["time"] - found[-2]["time"]
+                time.sleep(max(due - 0.3 - time.time(), 0))
+                replayed.append(server.status()["learned"] - saved(server)[-1]["learned"])
+                server.end(signal.SIGKILL)
             recovered.append(server.start())
             server.wait_until_learned()
             server.end(signal.SIGTERM)

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
 PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the learner's time
 SAVE_SHARE = 0.1
+REPLAY = 0.5  # of the time for recovery, for learning again; the rest is for reading and checking the journal
 JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
 NICE = 5  # of this thread
@@ -280,7 +281,7 @@ class Learning:
         self._tell()
 
     def _save_is_due(self) -> bool:
-        much = self._unsaved_seconds > self._recovery or self._unsaved_bytes > JOURNAL_BYTES
+        much = self._unsaved_seconds > REPLAY * self._recovery or self._unsaved_bytes > JOURNAL_BYTES
         return much and time.monotonic() >= self._next_save and self.journal.failed is None
 
     def _save(self) -> None:
