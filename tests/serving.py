@@ -13,11 +13,27 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import numpy as np
+
 from mnemon.errors import MnemonError
 from processes import alive, send, wait_for
 
 TOKEN = "a-token-of-the-tests"
 SMALL = {"backbone": "mlp:width=16", "memory_size": 40}
+
+FORGETS = {"method": "fine-tune", "backbone": "mlp:width=16", "lr": 0.2}  # it replays nothing
+
+
+def taught_in_turn(learn, rounds=12):
+    """Teach two classes, then two others alone; `learn(x, y)` returns when it is published. A class has ten samples of each
+    round, of which one is held out of learning."""
+    rng = np.random.default_rng(0)
+    for labels, middle in ((("a", "b"), 0.0), (("c", "d"), 5.0)):
+        for _ in range(rounds):
+            y = np.arange(20) % 2
+            x = np.where(y[:, None] == 0, [0.0, 3.0], [3.0, 0.0]) + middle + 0.3 * rng.normal(size=(20, 2))
+            learn(x.tolist(), [labels[c] for c in y])
+
 
 FORKS = """
 import json, os, sys

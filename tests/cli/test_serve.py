@@ -6,12 +6,15 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from command_line import run
 from mnemon import Client, OnlineClassifier
+from mnemon.serve.client import ClientError
 from processes import PATIENCE
 
 
@@ -40,6 +43,10 @@ def test_it_prints_a_link_learns_and_stops_with_everything_saved(tmp_path):
         with Client(link) as client:
             ack = client.learn([[0.0], [1.0]], ["a", "b"], wait="published")
             assert client.predict([[0.0]], after=ack["position"])["learned"] == 2
+            with pytest.raises(ClientError, match="features"):
+                client.learn([[0.0, 1.0]], ["a-private-label"])
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # a token in a URL would be in logs and histories
+            urllib.request.urlopen(f"{address}/v1/models?token={token}")
         if Path(f"/proc/{process.pid}/cmdline").exists():
             assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
         process.send_signal(signal.SIGINT)
@@ -47,6 +54,8 @@ def test_it_prints_a_link_learns_and_stops_with_everything_saved(tmp_path):
     assert process.returncode == 130
     assert "stopped by SIGINT; everything is saved" in err
     assert token not in out + err
+    assert "a-private-label" not in out + err
+    assert err.count("\n") == 1
     assert OnlineClassifier.load(tmp_path / "model").n_seen_ == 2
 
 

@@ -246,3 +246,14 @@ def test_a_feature_that_grows_for_ever_leaves_no_exam_empty():
     for start in range(0, 2000, 100):
         clf.partial_fit(x[start : start + 100], y[start : start + 100])
     assert len(clf._model.parts["exam"]) == 20 * len(clf.classes_)
+
+
+@pytest.mark.parametrize("method", ["hybrid", "slda", "fine-tune"])
+def test_results_are_the_accuracy_of_each_class_on_what_was_held_out(method):
+    x, y = blobs(400, classes=3)
+    clf = OnlineClassifier(method, exam=5).partial_fit(x, y)
+    frozen = clf._model.frozen()
+    rows, asked = (each.numpy() for each in frozen.held_out)
+    right = clf.predict(rows) == frozen.classes[asked]
+    assert frozen.exam_results().tolist() == [[(asked == c).sum(), right[asked == c].sum()] for c in range(3)]
+    assert not OnlineClassifier(method, exam=0).partial_fit(x, y)._model.frozen().exam_results().any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -111,3 +112,15 @@ def test_quiet_prints_nothing_not_even_warnings(damaged, tmp_path, capsys):
     words = ("evaluate", str(tmp_path / "model"), str(photos), "--out", str(tmp_path / "evaluation"))
     assert "skipped: " in run(*words, capsys=capsys)[1]
     assert run(*words, "--quiet", capsys=capsys)[1] == ""
+
+
+def test_the_command_line_prints_warnings_of_python_as_text_alone(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        before = warnings.showwarning
+        with messages.printed():
+            warnings.warn("this is odd.", stacklevel=1)
+        assert warnings.showwarning is before
+        with messages.printed(quiet=True):
+            warnings.warn("this is odd, too.", stacklevel=1)
+    assert capsys.readouterr().err == "this is odd.\n"

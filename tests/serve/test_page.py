@@ -13,11 +13,11 @@ import zlib
 import numpy as np
 import pytest
 
-from mnemon import OnlineClassifier
+from mnemon import Client, OnlineClassifier
 from mnemon.serve.http.gate import token_of
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.server import listening, serve
-from serving import SMALL, TOKEN, served
+from serving import FORGETS, SMALL, TOKEN, served, taught_in_turn
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -125,6 +125,13 @@ class Tab:
         for name in names:
             self.find("#name").fill(name)
             self.find("#name").press("Enter")
+
+    def teach_rows(self, text):
+        """Teach rows that have their labels in the last column."""
+        self.mode("Table")
+        self.find("#rows").fill(text)
+        self.page.get_by_role("button", name=f"Teach {len(text.splitlines())} rows with their labels").click()
+        return self
 
     def card(self, name):
         return self.find("#cards .card").filter(has=self.page.locator("h3", has_text=name))
@@ -336,28 +343,18 @@ def test_rows_of_a_table(tab):
     tab.check()
 
 
-def test_what_it_forgot_is_shown_where_the_server_tells_it(tab):
-    exam = {
-        "accuracy": 0.75,
-        "classes": [
-            {"label": "a", "samples": 4, "accuracy": 0.5, "best": 1.0},
-            {"label": "b", "samples": 4, "accuracy": 1.0, "best": 1.0},
-        ],
-    }
-
-    def with_exam(route):
-        route.fulfill(json={"points": [], "accuracy": None, "accuracy_of_last_1000": None, "exam": exam})
-
-    tab.open().mode("Table")
-    tab.find("#rows").fill("1 2 a\n5 6 b")
-    tab.page.get_by_role("button", name="Teach 2 rows with their labels").click()
-    tab.wait(lambda: tab.find("#curve").inner_text(), "curves came")
-    assert not tab.find("#exam").is_visible()
-    tab.page.route("**/curves", with_exam)
-    tab.page.reload()
-    tab.find("#exam").wait_for()
-    assert tab.find("#exam .forgot").all_inner_texts() == ["forgot 50 %", ""]
-    tab.check()
+def test_what_it_forgot_is_shown(tabs, tmp_path):
+    with running(tmp_path / "things", options=FORGETS) as server:
+        tab = tabs(server).open().teach_rows("1 2 a\n5 6 b")
+        tab.wait(lambda: tab.find("#curve").inner_text(), "curves came")
+        assert not tab.find("#exam").is_visible()  # nothing is held out yet
+        with Client(server.url, token=TOKEN) as client:
+            taught_in_turn(lambda x, y: client.learn(x, y, wait="published"))
+        tab.wait(lambda: tab.find("#exam-classes li").count() == 4, "the exam has all classes")
+        tab.wait(lambda: "forgot 100 %" in tab.find("#exam-classes").inner_text(), "it says what was forgotten")
+        assert "held out of learning" in tab.find("#exam").inner_text()
+        tab.wait(lambda: tab.find("#memory-title").inner_text() == "Held out of learning", "it replays nothing")
+        tab.check()
 
 
 TRANSFER = """(element, [kind, bytes]) => {

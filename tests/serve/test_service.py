@@ -10,6 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
+from folder_images import make
 from mnemon import OnlineClassifier, checkpoint
 from mnemon.data import channels_first
 from mnemon.errors import Diverged, MnemonError
@@ -167,6 +168,24 @@ def test_a_clean_stop_leaves_a_model_that_loads_and_goes_on(serve, tmp_path):
     assert again.learning.state.classifier.n_seen_ == 35
     again.learn(*samples(10, 3))
     assert settled(again).learning.state.classifier.n_seen_ == 45
+
+
+def test_fit_goes_on_with_a_served_model_and_the_server_with_what_fit_left(serve, tmp_path):
+    service = serve(options={"memory_size": 40, "backbone": "mlp:width=8"}, size=8)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+    service.learn(channels_first(pixels), list("ababab"))
+    settled(service).close()
+    photos = make(tmp_path / "photos", each=5)
+    fitted = fit(photos, service.folder, device="cpu").learned
+    assert fitted > 0
+    again = serve()
+    assert again.learning.state.classifier.n_seen_ == 6 + fitted
+    again.learn(channels_first(pixels), list("cccccc"))
+    settled(again)
+    assert {"a", "b", "c", "red"} <= set(again.published.labels)
+    again.close()
+    assert fit(photos, service.folder, device="cpu").learned == 0  # it knows its images by their content
+    assert OnlineClassifier.load(service.folder).n_seen_ == 12 + fitted
 
 
 def settled_with(service, n):
@@ -463,6 +482,24 @@ def test_the_memory_of_keys_outlives_the_events(serve, monkeypatch, saved_often)
         settled(service)
     again = serve(serve.crash(service))
     assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True)
+
+
+def test_what_the_model_warns_of_is_one_message(serve, caplog):
+    service = serve(options=SMALL | {"memory_size": 3})
+    x = np.float32([[c, -c] for c in range(8)])
+    for _ in range(2):
+        for c in range(8):
+            service.learn(x[c : c + 1], [f"class {c}"])
+            settled(service)
+    (said,) = [message for message in caplog.messages if "rows in the memory" in message]
+    assert said.startswith("model: there are 4 classes and 3 rows in the memory")
+    told = [event["reason"] for event in service.learning.log.after(0) if event["event"] == "warned"]
+    assert told == [said.removeprefix("model: ")]
+    near = np.array([[1e9 + i, i] for i in range(5)])  # what a request may warn of
+    service.learn(near, ["far away"] * 5)
+    service.predict(near)
+    settled(service)
+    assert sum("varies by less than float32" in message for message in caplog.messages) == 1
 
 
 # --- tables with named features

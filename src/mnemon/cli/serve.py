@@ -42,6 +42,9 @@ def serve(
     memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
     batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
     lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
+    exam: Annotated[
+        int | None, _new("samples of a class held out of learning, to ask what it forgot", "20", "INT")
+    ] = None,
     seed: Annotated[int | None, _new("of the network and the replay", "0", "INT")] = None,
     size: Annotated[int | None, _new("bring images to this many pixels a side", "32", "PIXELS")] = None,
     device: Device = "auto",
@@ -79,6 +82,7 @@ def serve(
         "memory_size": memory_size,
         "batch_size": batch_size,
         "lr": lr,
+        "exam": exam,
         "seed": seed,
     }
     with watched() as stop, listening(host, port) as at:

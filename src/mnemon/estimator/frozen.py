@@ -37,6 +37,7 @@ class Calibration(NamedTuple):
 
     temperature: float
     reach: float  # distance that NEAR of the exam's samples do not exceed
+    predicted: Tensor  # class of each of the exam's samples [n]
 
 
 class Frozen:
@@ -88,7 +89,7 @@ class Frozen:
         logits = self._uncalibrated(out)
         if self.calibration is None:
             return logits
-        temperature, reach = self.calibration
+        temperature, reach, _ = self.calibration
         # Beyond what is known, scores tell less and less: far from everything all classes are equally likely.
         return logits.double() / (temperature * _fade(self.distance(x, out), reach)[:, None])
 
@@ -146,7 +147,7 @@ class Frozen:
     @cached_property
     def calibration(self) -> Calibration | None:
         """None without an exam, and while nothing is in it."""
-        x, y = self._asked
+        x, y = self.held_out
         if len(y) == 0:
             return None
         with threads.for_steps(self._learner):
@@ -160,10 +161,19 @@ class Frozen:
         reach = max(reach, 1e-12)
         with threads.one_thread():
             temperature = calibration.temperature(logits / _fade(away, reach)[:, None], y)
-        return Calibration(1.0 if temperature is None else temperature, reach)
+        return Calibration(1.0 if temperature is None else temperature, reach, logits.argmax(1))
+
+    def exam_results(self) -> NDArray[np.int64]:
+        """How many samples of each class the exam asked about, and how many of them were predicted right [classes, 2]."""
+        counts = np.zeros((len(self.classes), 2), np.int64)
+        if self.calibration is not None:
+            y = self.held_out[1]
+            counts[:, 0] = np.bincount(y.numpy(), minlength=len(counts))
+            counts[:, 1] = np.bincount(y[self.calibration.predicted == y].numpy(), minlength=len(counts))
+        return counts
 
     @cached_property
-    def _asked(self) -> tuple[Tensor, Tensor]:
+    def held_out(self) -> tuple[Tensor, Tensor]:
         """Samples of the exam and their classes."""
         if self._exam is None:
             return torch.zeros(0, *self.inputs.shape, dtype=self.inputs.dtype), torch.zeros(0, dtype=torch.int64)
@@ -184,7 +194,7 @@ class Frozen:
         elif learner.method.replays:
             f, y = learner.memory_features()
         else:
-            x, y = (each[::2] for each in self._asked)
+            x, y = (each[::2] for each in self.held_out)
             if len(y) == 0:
                 raise MnemonError(
                     f"{learner.method.name} keeps no sample to compare with: novelty needs an exam, and ten samples of a class."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
+from mnemon.runtime.warn import warn
 
 MOST_VALUES = 2**24  # numbers in one sample
 STEPS = 8  # of float32, which a feature must span to tell something
@@ -74,10 +74,9 @@ def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None)
     )
     if len(lost):
         which = f"feature {lost[0]}" if names is None else f"the feature {names[lost[0]]!r}"
-        warnings.warn(
+        warn(
             f"{which} of X varies by less than float32 can hold beside its size (about 7 digits), so little or nothing is "
-            "learned from it: subtract a start first, such as its first value.",
-            stacklevel=5,  # the user's line, above partial_fit, _learn, _samples, or learn_many, _learn_rows, rows.tensor
+            "learned from it: subtract a start first, such as its first value."
         )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 ROOT = logging.getLogger("mnemon")
 
@@ -20,9 +22,21 @@ class _Lines(logging.Handler):
         print(self.format(record), file=sys.stderr)
 
 
-def printed(*, quiet: bool = False) -> contextlib.AbstractContextManager[None]:
-    """Within, print messages on stderr; if quiet, not even warnings."""
-    return handled_by(logging.NullHandler() if quiet else _Lines())
+@contextlib.contextmanager
+def printed(*, quiet: bool = False) -> Iterator[None]:
+    """Within, print messages on stderr; if quiet, not even warnings. Those of Python's `warnings` are messages too: the text
+    alone, without the line of code that made it."""
+
+    def show(message: Warning | str, *about: Any) -> None:
+        ROOT.warning(str(message))
+
+    before = warnings.showwarning
+    warnings.showwarning = show  # type: ignore[assignment]
+    try:
+        with handled_by(logging.NullHandler() if quiet else _Lines()):
+            yield
+    finally:
+        warnings.showwarning = before
 
 
 @contextlib.contextmanager

@@ -64,6 +64,7 @@ class Journal:
         number behind which events are counted, and whatever else the service wants to know of it for good."""
         self.path, self._committed = path, committed
         self.failed: str | None = None  # why nothing can be written any more
+        self.commits = 0  # transactions with samples since it was opened, each for all requests that waited
         self._db_lock = threading.Lock()  # one connection, used by one thread at a time
         self._wake = threading.Condition()
         self._waiting: deque[_Request] = deque()
@@ -226,6 +227,7 @@ class Journal:
                 request.done.set_exception(error)
             return
         staged.adopt()
+        self.commits += any(event.kind == SAMPLES for event in staged.events)
         self._committed(staged.events)
         for request, answer in answers:
             if isinstance(answer, MnemonError):

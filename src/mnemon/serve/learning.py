@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -14,7 +17,9 @@ from typing import Any, NamedTuple
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
+from mnemon.runtime import warn
 from mnemon.serve import snapshots
+from mnemon.serve.best import Best
 from mnemon.serve.curve import Curve
 from mnemon.serve.events import SAMPLES, Draft, Event, JournalFailed, NoSpace
 from mnemon.serve.journal import Journal
@@ -28,8 +33,10 @@ logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
 PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the learner's time
 SAVE_SHARE = 0.1
+REPLAY = 0.5  # of the time for recovery, for learning again; the rest is for reading and checking the journal
 JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
+NICE = 5  # of this thread
 
 
 class OutOfJournal(MnemonError):
@@ -64,11 +71,14 @@ class Learning:
         replayed: float,
         turn: threading.Semaphore,
         emptied: Callable[[], None],
+        log: Log,
+        warned: Callable[[str], None],
     ) -> None:
         """`fresh` makes a classifier that has learned nothing; `replayed` is how many seconds the start took to learn what the
-        snapshot lacked; `emptied` is called when a retraction leaves nothing."""
+        snapshot lacked; `emptied` is called when a retraction leaves nothing, `warned` with what the model warns of."""
         self.journal, self.state = journal, state
-        self.curve, self.log = Curve(snapshot.curve), Log()
+        self.curve, self.best = Curve(snapshot.curve), Best(_labels(snapshot.classifier), snapshot.best)
+        self.log, self._warned = log, warned
         self.failed: str | None = None  # why nothing more is learned
         self.rate = 0.0  # samples per second of learning
         self._folder, self._fresh, self._device = folder, fresh, device
@@ -85,6 +95,7 @@ class Learning:
         self._over: str | None = None  # why this thread does nothing any more
         state.before = self._test
         self.published: Published = publish(state.classifier, state.learned)
+        self.best.note(self.published)
         self._thread = threading.Thread(target=self._run, name=f"learner {folder.name}", daemon=True)
         self._thread.start()
 
@@ -138,9 +149,11 @@ class Learning:
     # --- the thread
 
     def _run(self) -> None:
+        _step_back()
         try:
-            while self._turn_of_loop():
-                pass
+            with warn.heard(self._warned):
+                while self._turn_of_loop():
+                    pass
             if self.failed is None and self.journal.failed is None:
                 self._save()
         except Exception as error:  # whatever it is: predictions go on, and it is said
@@ -208,8 +221,7 @@ class Learning:
         self._tell()
 
     def _classes(self) -> list[Label]:
-        model = self.state.classifier._model_or_none()
-        return [] if model is None else list(model.labels.labels)
+        return _labels(self.state.classifier)
 
     def _length(self, waiting: int) -> int:
         """Whole batches where there are as many, since a smaller last batch is a step of its own; about CHUNK seconds."""
@@ -262,13 +274,14 @@ class Learning:
         began = time.monotonic()
         with self._turn:
             self.published = publish(self.state.classifier, self.state.learned)
+        self.best.note(self.published)
         self._published_at = time.monotonic()
         self._publishing = self._published_at - began
         self.log.add("published", learned=self.published.learned)
         self._tell()
 
     def _save_is_due(self) -> bool:
-        much = self._unsaved_seconds > self._recovery or self._unsaved_bytes > JOURNAL_BYTES
+        much = self._unsaved_seconds > REPLAY * self._recovery or self._unsaved_bytes > JOURNAL_BYTES
         return much and time.monotonic() >= self._next_save and self.journal.failed is None
 
     def _save(self) -> None:
@@ -280,7 +293,7 @@ class Learning:
         began = time.monotonic()
         place = Place(self._place.number + 1, self.journal.seq, state.learned)
         try:
-            snapshots.save(self._folder, state.classifier, place, self.curve.points)
+            snapshots.save(self._folder, state.classifier, place, self.curve.points, self.best.table(self._classes()))
         except MnemonError as error:
             logger.warning(f"no snapshot was saved: {error}")
             self.log.add("unsaved", reason=str(error))
@@ -361,3 +374,15 @@ class Learning:
         self.log.add("retracted", position=position)
         if not self._classes() and all(event.position in self.state.retracted for event in self.state.backlog):
             self._emptied()
+
+
+def _step_back() -> None:
+    """Let the threads that answer go first where processors are short. Only Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _labels(classifier: OnlineClassifier) -> list[Label]:
+    model = classifier._model_or_none()
+    return [] if model is None else list(model.labels.labels)

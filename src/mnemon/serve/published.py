@@ -9,9 +9,17 @@ from numpy.typing import NDArray
 
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.frozen import Frozen
+from mnemon.estimator.model import exam_of
 from mnemon.learning.labels import Label
 from mnemon.serve import samples
 from mnemon.serve.samples import Kind
+
+
+class Rows(NamedTuple):
+    """Samples as the model takes them [n, …], and the class of each [n]."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int64]
 
 
 class Published(NamedTuple):
@@ -21,8 +29,10 @@ class Published(NamedTuple):
     frozen: Frozen | None
     kind: Kind | None
     learned: int
-    counts: list[int]  # samples learned of each class
-    memory: tuple[NDArray[Any], NDArray[np.int64]] | None = None  # what is replayed, and the class of each row
+    counts: list[int]  # samples of each class, those held out of learning too
+    memory: Rows | None = None  # what is replayed
+    exam: Rows | None = None  # what is asked and never learned
+    results: NDArray[np.int64] | None = None  # of the exam [classes, 2]: samples asked, and predicted right
 
     @property
     def labels(self) -> list[Label]:
@@ -36,15 +46,21 @@ class Published(NamedTuple):
 
 
 def publish(classifier: OnlineClassifier, learned: int) -> Published:
-    """The state that the last chunk left; to be called by the thread that learns, since class means are computed here."""
+    """The state that the last chunk left; to be called by the thread that learns, since class means and the exam are computed
+    here, so that whoever predicts does not wait for them."""
     model = classifier._model_or_none()
     if model is None:
         return Published(classifier, None, None, learned, [])
     with model.lock:
         frozen, learner = model.frozen(), model.learner
         counts = learner.counts[: len(frozen.labels)].tolist()
+        for c, held_out in getattr(exam_of(model.parts), "rows", {}).items():
+            counts[c] += len(held_out)
         kept, memory = learner.memory, None
         if kept.size > 0:
             x, y = kept.x[: kept.size].cpu().numpy(), kept.y[: kept.size].cpu().numpy()
-            memory = (x[y >= 0].copy(), y[y >= 0].copy())
-    return Published(classifier, frozen, samples.model_kind(classifier), learned, counts, memory)
+            memory = Rows(x[y >= 0].copy(), y[y >= 0].copy())
+    results = frozen.exam_results()
+    exam = Rows(*(each.numpy() for each in frozen.held_out)) if results.any() else None
+    kind = samples.model_kind(classifier)
+    return Published(classifier, frozen, kind, learned, counts, memory, exam, results if exam is not None else None)

@@ -66,7 +66,7 @@ def _usable(
         if not snapshot.ours:  # an older one lacks what was learned elsewhere
             break
     else:
-        beginning = Snapshot(Place(0, 0, 0), fresh(), [], ours=True)
+        beginning = Snapshot(Place(0, 0, 0), fresh(), [], [], ours=True)
         if journal.start == 0 and journal.pruned == 0 and _follows(beginning, taken_back):
             return beginning
     raise OutOfReach(f"no snapshot of {folder} is old enough, or whole, to be brought up to date by its journal.")

@@ -84,7 +84,7 @@ def checked(classifier: OnlineClassifier, x: Any, y: Any, kind: Kind | None) -> 
     for label in labels:
         if isinstance(label, str) and not _is_fine(label):
             raise MnemonError(f"a label is text of at most {LONGEST_LABEL} characters.")
-    samples = Samples(asked(classifier, x, kind), labels)
+    samples = Samples(asked(classifier, x, kind, learned=True), labels)
     if len(samples.x) != len(labels):
         raise MnemonError(f"there are {len(samples.x)} samples and {len(labels)} labels; each sample has one.")
     return samples
@@ -98,8 +98,11 @@ def _is_fine(label: str) -> bool:
     return len(label) <= LONGEST_LABEL
 
 
-def asked(classifier: OnlineClassifier, x: Any, kind: Kind | None) -> NDArray[Any] | list[dict[str, Any]]:
-    """Samples as they can be learned or predicted; of the kind that came before, where something did."""
+def asked(
+    classifier: OnlineClassifier, x: Any, kind: Kind | None, *, learned: bool = False
+) -> NDArray[Any] | list[dict[str, Any]]:
+    """Samples as they can be learned or predicted; of the kind that came before, where something did. `learned`: the user is
+    to be warned of what cannot be learned from them."""
     if isinstance(x, list) and not x:
         raise MnemonError("there must be at least one sample.")
     if classifier.features == "open":
@@ -115,7 +118,7 @@ def asked(classifier: OnlineClassifier, x: Any, kind: Kind | None) -> NDArray[An
     model = classifier._model_or_none()
     face = copy.copy(classifier)  # scikit-learn notes on it what it saw
     face.__dict__.pop("feature_names_in_", None)  # it would warn that an array has no names
-    found: NDArray[Any] = face._samples(x, model).numpy()
+    found: NDArray[Any] = face._samples(x, model, learned=learned).numpy()
     if kind is not None and (tuple(found.shape[1:]), found.dtype.name) != (kind.shape, kind.dtype):
         mine = _described(Kind(tuple(found.shape[1:]), found.dtype.name))
         raise MnemonError(f"these are samples of {mine}, but those before were of {_described(kind)}.")

@@ -24,17 +24,20 @@ from mnemon.data.layout import channels_first
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving, served
 from mnemon.estimator.model import MAX_CLASSES
-from mnemon.estimator.parameters import choice
+from mnemon.estimator.parameters import choice, exam
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.rng import check_seed
+from mnemon.runtime import warn
 from mnemon.serve import snapshots
 from mnemon.serve.events import SAMPLES, STARTED, Ack, Draft, Event, NoSpace
 from mnemon.serve.journal import Journal
 from mnemon.serve.learning import Learning
+from mnemon.serve.log import Log
 from mnemon.serve.published import Published
 from mnemon.serve.recovery import restore
 from mnemon.serve.samples import Kind, Samples, asked, checked, decode, encode, kind_of, learn, model_kind
 from mnemon.serve.state import State
+from mnemon.serve.warned import Warned
 
 logger = logging.getLogger(__name__)
 SIZE = 32  # pixels a side of the images of a new model
@@ -91,8 +94,11 @@ class Service:
             stack.callback(self.journal.close)
             self.size = int(self.journal.notes["size"])
             fresh = self._fresh(device)
+            log = Log()
+            self._warned = Warned(folder.name, log)
             began = time.perf_counter()
-            state, snapshot = restore(folder, self.journal, fresh, device)
+            with warn.heard(self._warned):
+                state, snapshot = restore(folder, self.journal, fresh, device)
             replayed = time.perf_counter() - began
             self._note_start(state)
             self._labels = LabelTable(_labels(state))
@@ -108,6 +114,8 @@ class Service:
                 replayed=replayed,
                 turn=turn or threading.Semaphore(),
                 emptied=self._forget_kind,
+                log=log,
+                warned=self._warned,
             )
             stack.callback(self.learning.close)
             self._closed = stack.pop_all()
@@ -168,7 +176,7 @@ class Service:
         """Check samples and write them into the journal, all of these requests or none. What comes back is acknowledged: it
         will be learned whatever happens, and only a loss that is not finite can refuse it."""
         self._check_open()
-        with self._accepting:  # the first request says of what kind all others are
+        with self._accepting, warn.heard(self._warned):  # the first request says of what kind all others are
             classifier, kind = self.learning.state.classifier, self.kind
             drafts, labels = [], []
             for request in requests:
@@ -243,8 +251,9 @@ class Service:
         published = self.published
         if published.frozen is None:
             raise NothingLearned("this model has learned nothing yet, so it can predict nothing.")
-        given = asked(published.classifier, x, published.kind)
-        return published, published.probabilities(given), Samples(given, [])
+        with warn.heard(self._warned):
+            given = asked(published.classifier, x, published.kind)
+            return published, published.probabilities(given), Samples(given, [])
 
 
 class Gone(MnemonError):
@@ -291,6 +300,7 @@ def _check_new(given: dict[str, Any]) -> None:
             raise MnemonError(f"there is no parameter {name!r}; there are {', '.join(names)}.")
     classifier = OnlineClassifier(**given)
     choice(classifier.get_params(deep=False))
+    exam(classifier.exam)
     check_seed(classifier.seed)
 
 

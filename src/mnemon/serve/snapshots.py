@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
@@ -16,6 +18,7 @@ from mnemon.estimator.served import NOTE
 
 logger = logging.getLogger(__name__)
 CURVE = "served_curve"  # saved beside the model: the points of its learning curve
+BEST = "served_best"  # saved beside the model: [asked, right] of the best exam of each class
 
 
 class Place(NamedTuple):
@@ -30,6 +33,7 @@ class Snapshot(NamedTuple):
     place: Place
     classifier: OnlineClassifier
     curve: list[list[int]]
+    best: list[list[int]]
     ours: bool  # saved by a server; else somebody else had the model in between
     noted: bool = True  # it says where in the journal it stands; else nothing of the journal is in it
 
@@ -46,15 +50,21 @@ def load(folder: Path, number: int, device: Any) -> Snapshot:
     """One snapshot; a model that was never served stands at the beginning of a journal."""
     found = saving.load(folder, OnlineClassifier._get_param_names(), device=device, number=number)
     classifier = OnlineClassifier._restored(folder, found)
-    note, curve = found.beside.get(NOTE), found.beside.get(CURVE)
-    for tensor, shape in ((note, (3,)), (curve, (0 if curve is None else len(curve), 3))):
+    note, curve, best = (found.beside.get(name) for name in (NOTE, CURVE, BEST))
+    for tensor, shape in ((note, (3,)), (curve, (_length(curve), 3)), (best, (_length(best), 2))):
         if tensor is not None and (tensor.dtype != torch.int64 or tensor.shape != shape):
             raise MnemonError(f"what the model {folder} says about its journal is damaged.")
     if note is None:
-        return Snapshot(Place(number, 0, int(classifier.n_seen_)), classifier, [], ours=False, noted=False)
+        return Snapshot(Place(number, 0, int(classifier.n_seen_)), classifier, [], [], ours=False, noted=False)
     seq, learned, saved_as = note.tolist()
+    ours = saved_as == number
     points = [] if curve is None else curve.tolist()
-    return Snapshot(Place(number, seq, learned), classifier, points, ours=saved_as == number)
+    bests = [] if best is None or not ours else best.tolist()  # else its classes may be others
+    return Snapshot(Place(number, seq, learned), classifier, points, bests, ours=ours)
+
+
+def _length(tensor: torch.Tensor | None) -> int:
+    return 0 if tensor is None or tensor.ndim == 0 else len(tensor)
 
 
 def readable(folder: Path, device: Any) -> Iterator[Snapshot]:
@@ -70,11 +80,15 @@ def readable(folder: Path, device: Any) -> Iterator[Snapshot]:
         raise MnemonError(errors[0])
 
 
-def save(folder: Path, classifier: OnlineClassifier, place: Place, curve: list[list[int]]) -> None:
-    """Write a snapshot; those with this number or a higher one, which are not to be used any more, go."""
+def save(
+    folder: Path, classifier: OnlineClassifier, place: Place, curve: list[list[int]], best: NDArray[np.int64]
+) -> None:
+    """Write a snapshot; those with this number or a higher one, which are not to be used any more, go. `best` has a row for
+    each of the classifier's classes."""
     note = {
         NOTE: torch.tensor([place.seq, place.learned, place.number]),
         CURVE: torch.tensor(curve, dtype=torch.int64).reshape(-1, 3),
+        BEST: torch.from_numpy(best),
     }
     beside = classifier._beside | note  # what others noted stays
     saving.save(folder, classifier._given, classifier._model, beside, number=place.number)

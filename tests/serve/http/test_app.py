@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from mnemon import OnlineClassifier
+from serving import FORGETS, SMALL, taught_in_turn
 
 LEARN, PREDICT = "/v1/models/model/learn", "/v1/models/model/predict"
 X, Y = [[0.0, 1.0], [5.0, 6.0], [0.1, 1.1], [5.1, 6.1]], ["a", "b", "a", "b"]
@@ -202,6 +203,38 @@ def test_curves_events_metrics_and_snapshot(http, tmp_path):
     assert OnlineClassifier.load(tmp_path / "copy").n_seen_ == 20
     tag = {"If-None-Match": answer.headers["etag"]}
     assert client.get("/v1/models/model/snapshot", headers=tag).status_code == 304
+
+
+def test_the_exam_tells_what_was_forgotten_also_after_a_restart(http, tmp_path):
+    client = http("forgets", options=FORGETS)
+    route = "/v1/models/forgets"
+    assert client.get(f"{route}/curves").json()["exam"] is None
+
+    def learn(x, y):
+        client.post(f"{route}/learn", json={"x": x, "y": y}, params={"wait": "published"}).raise_for_status()
+
+    taught_in_turn(learn)
+    exam = client.get(f"{route}/curves").json()["exam"]
+    assert {each["label"]: (each["samples"], each["best"]) for each in exam["classes"][:2]} == {
+        "a": (12, 1.0),
+        "b": (12, 1.0),
+    }
+    assert min(each["accuracy"] for each in exam["classes"][:2]) == 0  # a network without replay
+    assert exam["accuracy"] == np.mean([each["accuracy"] for each in exam["classes"]])
+    assert f'mnemon_exam_accuracy{{model="forgets"}} {exam["accuracy"]}' in client.get("/metrics").text
+    status = client.get(route).json()  # those held out are samples of a class, too
+    assert [each["samples"] for each in status["classes"]] == [120] * 4
+    memory = client.get(f"{route}/memory").json()
+    assert (memory["source"], memory["kept"]) == ("exam", exam["samples"])
+    client.models.close()
+    again = http("forgets", options={})
+    assert again.get(f"{route}/curves").json()["exam"] == exam
+
+
+def test_a_model_without_an_exam_has_none(http):
+    client = taught(http(options=SMALL | {"exam": 0}), 10)
+    assert client.get("/v1/models/model/curves").json()["exam"] is None
+    assert client.get("/v1/models/model/memory").json()["source"] == "memory"
 
 
 def test_many_models_in_a_folder(http, tmp_path):

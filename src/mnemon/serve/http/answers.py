@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, Field
 
 LabelValue = str | int | bool
@@ -83,7 +85,10 @@ class MemoryRow(BaseModel):
 
 
 class Memory(BaseModel):
-    kept: int = Field(description="samples that are replayed; 0 for a learner without a memory")
+    source: Literal["memory", "exam"] = Field(
+        description="what is replayed; of a learner that replays nothing, what is held out of learning"
+    )
+    kept: int = Field(description="how many samples these are")
     classes: list[ClassCount]
     rows: list[MemoryRow]
 
@@ -94,12 +99,28 @@ class Point(BaseModel):
     right: int
 
 
+class ExamClass(BaseModel):
+    label: LabelValue
+    samples: int = Field(description="held out of learning")
+    accuracy: float = Field(description="the share of them that is predicted right now")
+    best: float = Field(description="the highest share so far; best − accuracy is what was forgotten")
+
+
+class Exam(BaseModel):
+    """Samples of each class that were never learned, asked of what is published."""
+
+    samples: int
+    accuracy: float = Field(description="the mean over classes")
+    classes: list[ExamClass]
+
+
 class Curves(BaseModel):
     """Test, then train: samples are predicted, with what is published, before they are learned."""
 
     points: list[Point]
     accuracy: float | None
     accuracy_of_last_1000: float | None
+    exam: Exam | None = Field(description="null before ten samples of a class came, and for a model without an exam")
 
 
 class Health(BaseModel):

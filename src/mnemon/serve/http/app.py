@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query
@@ -17,10 +18,11 @@ from starlette.types import ASGIApp
 
 import mnemon
 from mnemon.errors import MnemonError
+from mnemon.serve.events import Ack
 from mnemon.serve.http import answers, pages, views, wire
 from mnemon.serve.http.body import described, read
 from mnemon.serve.http.gate import RATE, Gate, Token
-from mnemon.serve.http.metrics import Metrics
+from mnemon.serve.http.metrics import Counted, Metrics
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.problems import Problem, answer, problem
 from mnemon.serve.service import Service
@@ -78,12 +80,7 @@ def routes(models: Models) -> FastAPI:
     _errors(api)
     pages.add(api)
 
-    @api.middleware("http")
-    async def count(request: HttpRequest, call: Callable[[HttpRequest], Awaitable[Response]]) -> Response:
-        response = await call(request)
-        route = request.scope.get("route")
-        metrics.count(getattr(route, "path", "none"), response.status_code)
-        return response
+    api.add_middleware(Counted, metrics=metrics)
 
     async def service(name: str) -> Service:
         opened = models.opened().get(name)
@@ -128,8 +125,7 @@ def routes(models: Models) -> FastAPI:
         often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
         model = await service(m)
         body = await read(request, label)
-        requests = await run_in_threadpool(wire.learn_requests, body, model.kind, model.size)
-        acks = await asyncio.wrap_future(await run_in_threadpool(model.accept, requests))
+        acks = await asyncio.wrap_future(await run_in_threadpool(_accept, model, body))
         found = {
             "position": acks[-1].position,
             "samples": sum(ack.samples for ack in acks),
@@ -158,8 +154,7 @@ def routes(models: Models) -> FastAPI:
         body = await read(request)
         if after is not None and not await _reached(model, after, True, WAIT):
             raise Problem(504, f"{after:,} samples were not published in time.", Retry_After="5")
-        x = await run_in_threadpool(wire.samples, body, model.kind, model.size)
-        found, kept = await run_in_threadpool(views.predictions, model, x, top, keep)
+        found, kept = await run_in_threadpool(_predict, model, body, top, keep)
         if kept is not None:
             await asyncio.wrap_future(kept)
         return JSONResponse(found)
@@ -199,7 +194,8 @@ def routes(models: Models) -> FastAPI:
         limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
         label: Annotated[str | None, Query(description="of this class only")] = None,
     ) -> Response:
-        """What is replayed: how many samples of each class, and some of them."""
+        """What is replayed: how many samples of each class, and some of them. Of a learner that replays nothing: what is held
+        out of learning."""
         model = await service(m)
         return JSONResponse(await run_in_threadpool(views.memory, model, limit, label))
 
@@ -217,7 +213,8 @@ def routes(models: Models) -> FastAPI:
 
     @api.get("/v1/models/{m}/curves", response_model=answers.Curves)
     async def curves(m: str) -> Response:
-        """Accuracy as it goes: samples are predicted before they are learned."""
+        """Accuracy as it goes, since samples are predicted before they are learned; and of each class, how the model does on
+        samples that are held out of learning, and how well it ever did."""
         return JSONResponse(views.curves(await service(m)))
 
     @api.get(
@@ -273,6 +270,15 @@ def routes(models: Models) -> FastAPI:
         return Response(content, media_type="application/x-tar", headers=headers)
 
     return api
+
+
+def _accept(model: Service, body: wire.Body) -> Future[list[Ack]]:
+    """All that a thread of its own is needed for: each change of threads waits for its turn beside the one that learns."""
+    return model.accept(wire.learn_requests(body, model.kind, model.size))
+
+
+def _predict(model: Service, body: wire.Body, top: int, keep: bool) -> tuple[dict[str, Any], Future[Any] | None]:
+    return views.predictions(model, wire.samples(body, model.kind, model.size), top, keep)
 
 
 async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mnemon.serve.http import views
 from mnemon.serve.http.models import Models
 
 
@@ -35,6 +37,9 @@ class Metrics(Collector):
             "published": CounterMetricFamily(
                 "mnemon_samples_published", "samples predictions know of", labels=["model"]
             ),
+            "commits": CounterMetricFamily(
+                "mnemon_commits", "transactions of the journal with samples", labels=["model"]
+            ),
             "refused": CounterMetricFamily("mnemon_requests_refused", "requests that diverged", labels=["model"]),
         }
         gauges = {
@@ -46,6 +51,9 @@ class Metrics(Collector):
             "accuracy": GaugeMetricFamily(
                 "mnemon_accuracy", "test-then-train, of about the last 1,000", labels=["model"]
             ),
+            "exam": GaugeMetricFamily(
+                "mnemon_exam_accuracy", "of samples held out of learning, mean over classes", labels=["model"]
+            ),
             "failed": GaugeMetricFamily("mnemon_failed", "1: no more samples are taken", labels=["model"]),
         }
         for name, model in self._models.opened().items():
@@ -53,6 +61,7 @@ class Metrics(Collector):
             counters["acknowledged"].add_metric([name], model.journal.position)
             counters["learned"].add_metric([name], learning.state.learned)
             counters["published"].add_metric([name], published.learned)
+            counters["commits"].add_metric([name], model.journal.commits)
             counters["refused"].add_metric([name], len(learning.state.refused))
             gauges["classes"].add_metric([name], len(published.labels))
             gauges["waiting"].add_metric([name], learning.waiting_bytes)
@@ -60,5 +69,22 @@ class Metrics(Collector):
             gauges["failed"].add_metric([name], float(bool(learning.failed or model.journal.failed)))
             if (accuracy := learning.curve.accuracy(1000)) is not None:
                 gauges["accuracy"].add_metric([name], accuracy)
+            if (exam := views.exam(model)) is not None:
+                gauges["exam"].add_metric([name], exam["accuracy"])
         yield from counters.values()
         yield from gauges.values()
+
+
+class Counted:
+    """ASGI middleware that counts answers. Plain, since the framework's own wrapper makes tasks and queues for each request."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count(getattr(scope.get("route"), "path", "none"), message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted if scope["type"] == "http" else send)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mnemon import checkpoint
 from mnemon.serve.http.problems import Problem
+from mnemon.serve.published import Published, Rows
 from mnemon.serve.samples import Samples, encode
 from mnemon.serve.service import Service
 
@@ -60,19 +61,28 @@ def predictions(model: Service, x: Any, top: int, keep: bool) -> tuple[dict[str,
 
 def memory(model: Service, limit: int, label: str | None) -> dict[str, Any]:
     published = model.published
-    if published.memory is None:
-        return {"kept": 0, "classes": [], "rows": []}
-    x, y = published.memory
+    source, rows = _shown(published)
+    if rows is None:
+        return {"source": source, "kept": 0, "classes": [], "rows": []}
+    x, y = rows
     labels = published.labels
     counts = np.bincount(y, minlength=len(labels)).tolist()
     wanted = [c for c, each in enumerate(labels) if label is None or str(each) == label]
-    rows = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
+    chosen = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
     shown = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
     return {
+        "source": source,
         "kept": len(x),
         "classes": _counted(labels, counts),
-        "rows": [{"row": row, "label": labels[y[row]], "x": shown[row].tolist()} for row in rows],
+        "rows": [{"row": row, "label": labels[y[row]], "x": shown[row].tolist()} for row in chosen],
     }
+
+
+def _shown(published: Published) -> tuple[str, Rows | None]:
+    """What is replayed; of a learner that replays nothing, what is held out of learning."""
+    if published.memory is None and published.exam is not None:
+        return "exam", published.exam
+    return "memory", published.memory
 
 
 def thumbnails(model: Service, each: int) -> bytes:
@@ -80,9 +90,10 @@ def thumbnails(model: Service, each: int) -> bytes:
     from PIL import Image
 
     published = model.published
-    if published.memory is None or published.memory[0].ndim != 4 or published.memory[0].dtype != np.uint8:
+    found = _shown(published)[1]
+    if found is None or found.x.ndim != 4 or found.x.dtype != np.uint8:
         raise Problem(409, "this model keeps no images.")
-    x, y = published.memory  # [n, channels, height, width], [n]
+    x, y = found  # [n, channels, height, width], [n]
     channels, height, width = x.shape[1:]
     if channels not in (1, 3):
         raise Problem(409, "this model keeps images of other than one or three channels.")
@@ -100,7 +111,26 @@ def thumbnails(model: Service, each: int) -> bytes:
 def curves(model: Service) -> dict[str, Any]:
     curve = model.learning.curve
     points = [dict(zip(("learned", "predicted", "right"), point, strict=True)) for point in curve.points]
-    return {"points": points, "accuracy": curve.accuracy(), "accuracy_of_last_1000": curve.accuracy(LATELY)}
+    return {
+        "points": points,
+        "accuracy": curve.accuracy(),
+        "accuracy_of_last_1000": curve.accuracy(LATELY),
+        "exam": exam(model),
+    }
+
+
+def exam(model: Service) -> dict[str, Any] | None:
+    """How the published state does on samples that it never learned, and how well it ever did; None where there are none."""
+    published, best = model.published, model.learning.best
+    if published.results is None:
+        return None
+    classes = [
+        {"label": label, "samples": asked, "accuracy": right / asked, "best": best.of(label, right / asked)}
+        for label, (asked, right) in zip(published.labels, published.results.tolist(), strict=True)
+        if asked > 0
+    ]
+    mean = sum(each["accuracy"] for each in classes) / len(classes)
+    return {"samples": sum(each["samples"] for each in classes), "accuracy": mean, "classes": classes}
 
 
 def event(found: dict[str, Any]) -> tuple[int, str]:

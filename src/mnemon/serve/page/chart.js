@@ -1,6 +1,6 @@
-// Accuracy as it goes: each sample is predicted before it is learned.
+// Accuracy as it goes, where each sample is predicted before it is learned; and on samples that are never learned.
 
-import { $, make, number, percent, svg } from "./dom.js";
+import { $, make, number, percent, plural, svg } from "./dom.js";
 import { key, paint } from "./labels.js";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [480, 170, 36, 22, 8];
@@ -59,13 +59,14 @@ export function curve(points) {
   );
 }
 
-/** {accuracy, classes: [{label, samples, accuracy, best}]} of samples held out of learning; a server without an exam has none. */
+/** {samples, accuracy, classes: [{label, samples, accuracy, best}]} of samples held out of learning; null: there are none. */
 export function exam(found, place) {
   $("exam").hidden = !found?.classes?.length;
   if ($("exam").hidden) return;
-  $("exam-accuracy").textContent = typeof found.accuracy === "number" ? percent(found.accuracy) : "";
+  $("exam-accuracy").textContent = percent(found.accuracy);
+  $("exam-asked").textContent = plural(found.samples, "sample");
   $("exam-classes").replaceChildren(
-    ...found.classes.map(({ label, accuracy, best }) => {
+    ...found.classes.map(({ label, samples, accuracy, best }) => {
       const fill = make("span", { className: "fill" });
       fill.style.width = `${accuracy * 100}%`;
       const mark = make("span", { className: "mark" });
@@ -75,6 +76,7 @@ export function exam(found, place) {
       const forgot = make("span", { className: "forgot", textContent: lost > 0.005 ? `forgot ${percent(lost)}` : "" });
       const name = make("span", { className: "name", textContent: String(label) });
       const item = make("li", {}, name, make("span", { className: "track" }, fill, mark), value, forgot);
+      item.title = `${Math.round(accuracy * samples)} of ${samples} right; the best so far: ${percent(best)}`;
       item.dataset.label = key(label);
       return paint(item, place(label));
     }),

@@ -8,6 +8,7 @@ const WORDS = {
   published: (e) => `predictions know ${number(e.learned)} samples`,
   saved: (e) => `saved with ${number(e.learned)} samples`,
   retracted: (e) => `taken back: the samples up to ${number(e.position)}`,
+  warned: (e) => `note: ${e.reason}`,
   refused: (e) => `not learned: ${e.reason}`,
   full: (e) => e.reason,
   unsaved: (e) => `no snapshot: ${e.reason}`,

@@ -1,6 +1,7 @@
-// What the model keeps to replay, by class: thumbnails of images, counts of rows.
+// What the model keeps to replay, by class: thumbnails of images, counts of rows. A learner that replays nothing shows the
+// samples that are held out of learning.
 
-import { $, make, number } from "./dom.js";
+import { $, make, number, plural } from "./dom.js";
 import { ask, get, model } from "./api.js";
 import { paint } from "./labels.js";
 
@@ -8,9 +9,11 @@ const EACH = 12;
 const CLASSES = 200; // that the server shows
 
 export async function memory(name, shape) {
-  const { kept, classes } = await get(`${model(name)}/memory?limit=0`);
+  const { source, kept, classes } = await get(`${model(name)}/memory?limit=0`);
+  const replays = source === "memory";
   $("memory").hidden = classes.length === 0 && kept === 0;
-  $("kept").textContent = kept > 0 ? `${number(kept)} samples are replayed` : "";
+  $("memory-title").textContent = replays ? "Memory" : "Held out of learning";
+  $("kept").textContent = kept > 0 ? (replays ? `${plural(kept, "sample")} to replay` : `${plural(kept, "sample")} to ask about`) : "";
   if (kept === 0) return;
   const images = shape?.length === 3 && (shape[0] === 1 || shape[0] === 3);
   const sheet = images ? await createImageBitmap(await (await ask(`${model(name)}/memory.png?each=${EACH}`)).blob()) : null;

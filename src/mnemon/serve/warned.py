@@ -1,0 +1,25 @@
+"""What the estimator warns of, as messages of a server: one line for each model and kind, not one for each chunk."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from mnemon.serve.log import Log
+
+logger = logging.getLogger(__name__)
+
+
+class Warned:
+    """A listener for `mnemon.runtime.warn.heard`. Other numbers do not make a sentence another one."""
+
+    def __init__(self, model: str, log: Log) -> None:
+        self._model, self._log = model, log
+        self._said: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        kind = re.sub(r"\d[\d,.]*", "0", sentence)
+        if kind not in self._said:
+            self._said.add(kind)
+            self._log.add("warned", reason=sentence)
+            logger.warning(f"{self._model}: {sentence}")
