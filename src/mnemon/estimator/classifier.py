@@ -21,6 +21,7 @@ from torch import Tensor
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.estimator import calibration, parameters, rows, saving, served, taking_back, values
+from mnemon.estimator.auto import resolve
 from mnemon.estimator.drift import Drift
 from mnemon.estimator.embedding import Embedding
 from mnemon.estimator.frozen import Frozen
@@ -77,7 +78,7 @@ class OnlineClassifier(
 
     def __init__(
         self,
-        method: str | type[Method] = "hybrid",
+        method: str | type[Method] = "auto",
         *,
         backbone: Any = "auto",
         memory_size: int = 1000,
@@ -212,11 +213,12 @@ class OnlineClassifier(
     def _new_model(self, x: Tensor, names: list[Any] | None, growth: Growth | None = None) -> Model:
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
+        given = resolve(self.get_params(deep=False), shape)
         model = Model(
-            parameters.choice(self.get_params(deep=False), shape),
+            parameters.choice(given, shape),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
-            scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
-            backbone=self.backbone,
+            scaled=not pixels and isinstance(given["backbone"], str) and given["backbone"] != "identity",
+            backbone=given["backbone"],
             seed=self.seed,
             device=choose_device(self.device),
             names=names,
@@ -482,6 +484,18 @@ class OnlineClassifier(
     def classes_(self) -> NDArray[Any]:
         """The labels in the order of their columns; partial_fit only ever appends, and forget and rename keep the order."""
         return self._learned("classes_").classes()
+
+    @property
+    def resolved_(self) -> dict[str, str]:
+        """What learns, by name: method, loss, classifier and backbone, also where the parameters say "auto"."""
+        model = self._learned("resolved_")
+        method, objective, (classifier,) = model.choice
+        return {
+            "method": method.name,
+            "loss": objective.name,
+            "classifier": classifier.name,
+            "backbone": model.backbone_name(),
+        }
 
     @property
     def n_seen_(self) -> int:
