@@ -1,6 +1,6 @@
 """How sure OnlineClassifier is, and whether it should be: calibration error, what is rejected, novelty of unknown classes.
 
-    python benchmarks/calibration.py [--splits 5] [--parts calibration novelty]
+    python benchmarks/calibration.py [--splits 5] [--methods auto slda hybrid] [--parts calibration novelty]
 
 Each set is split at random into 70 % to learn and 30 % to ask; predictions of all splits are pooled. ECE: expected
 calibration error, 15 bins of equal width. "before" is exam=0, which learns the samples that are held out too. Streams are
@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 import mnemon
 from common import header, options, write
 
-METHODS = ("slda", "hybrid")
+METHODS = ("auto", "slda", "hybrid")
 FIRST_SPLIT = 100
 
 
@@ -38,6 +38,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--mnist", type=int, default=4000, help="MNIST images; 0: leave it out, it has to be fetched")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -84,7 +85,7 @@ def calibration(tables: list[Table], args: argparse.Namespace) -> list[dict[str,
     found = []
     for table in tables:
         for order in ("shuffled", "by class"):
-            for method in METHODS:
+            for method in args.methods:
                 before, after = _Answers(), _Answers()
                 for seed, learn, ask in splits(table, args):
                     if order == "by class":
@@ -137,7 +138,7 @@ def novelty(tables: list[Table], args: argparse.Namespace) -> list[dict[str, Any
     print(" unknown above 1, % | 1e6 in every feature: probability | novelty |\n|---|---|---|---|---|---|---|---|")
     found = []
     for table in tables:
-        for method in METHODS if table.unknown else ():
+        for method in args.methods if table.unknown else ():
             areas, known, unknown, far = [], [], [], []
             for seed, learn, ask in splits(table, args):
                 learn = learn[~np.isin(table.y[learn], table.unknown)]

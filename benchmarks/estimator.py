@@ -56,7 +56,7 @@ def main() -> None:
 def long_stream(args: argparse.Namespace) -> dict[str, Any]:
     rng = np.random.default_rng(args.seed)
     centres = rng.normal(size=(10, args.width)).astype(np.float32)
-    clf = mnemon.OnlineClassifier(seed=args.seed)
+    clf = mnemon.OnlineClassifier("hybrid", seed=args.seed)
     print(
         "| samples seen | partial_fit, samples/s | predict, samples/s | predict one right after learning, ms | memory, MiB |"
     )

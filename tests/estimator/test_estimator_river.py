@@ -230,3 +230,31 @@ def test_a_model_of_arrays_calls_its_features_by_number_and_survives_saving(tmp_
     images = OnlineClassifier().partial_fit(torch.zeros(2, 4, 4), [0, 1])
     with pytest.raises(MnemonError, match="learned from images"):
         images.predict_one({0: 1})
+
+
+def rivers_checks(clf):
+    """River's own checks, but for those that the estimator says are not for it."""
+    for check in river.checks.yield_checks(clf):
+        if check.__name__ not in clf._unit_test_skips():
+            check(clf.clone())
+
+
+def test_rivers_own_checks():
+    rivers_checks(OnlineClassifier("slda", features="open"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", ["fixed", "open"])
+@pytest.mark.parametrize("method", ["auto", "slda", "er"])
+def test_rivers_own_checks_of_other_learners(method, features):
+    rivers_checks(OnlineClassifier(method, features=features))
+
+
+def test_rivers_way_to_change_a_model_that_learns_changes_nothing():
+    clf = OnlineClassifier()
+    clf.mutate({})
+    with pytest.raises(
+        MnemonError, match=r"lr cannot be changed after learning began; clone\(\{\.\.\.\}\) makes another"
+    ):
+        clf.mutate({"lr": 0.1})
+    assert clf.lr is None

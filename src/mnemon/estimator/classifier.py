@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +26,7 @@ from mnemon.estimator.drift import Drift
 from mnemon.estimator.embedding import Embedding
 from mnemon.estimator.frozen import Frozen
 from mnemon.estimator.model import Model
+from mnemon.estimator.river import RiverEstimator
 from mnemon.estimator.samples import SampleReader
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Growth
@@ -44,6 +45,7 @@ class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
 
 class OnlineClassifier(
     SampleReader,
+    RiverEstimator,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     ClassifierMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -51,10 +53,18 @@ class OnlineClassifier(
 ):
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
-    method        a name of `mnemon.methods()`, or a Method class of one's own
-    backbone      "auto" (an MLP for vectors, a reduced ResNet-18 for images), "mlp", "resnet18", "identity" (X holds
-                  features already), one of these with options ("mlp:width=100"), any nn.Module, a function that makes one,
-                  or an `Embedding` of a function from raw inputs to vectors
+    method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
+                  `resolved_` says what it took. Images of at least 8 × 8 pixels: "slda" on patches
+                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.03"). Vectors, tables and smaller
+                  images: "hybrid" with classifier="ridge", a network. Embeddings (backbone="identity", an Embedding, or a
+                  module without a parameter to be trained): "slda" with classifier="gaussian". A network too wherever
+                  something is given that only a network has: loss, lr, gamma; average, memory_size, batch_size or
+                  replay_size at another value than the default; a classifier that reads the memory or the network; "mlp",
+                  "resnet18", or a module to be trained. A classifier of statistics ("gaussian:...") asks for "slda"
+    backbone      "auto" (the method's own; for networks an MLP for vectors, a reduced ResNet-18 for images), "mlp",
+                  "resnet18", "patches", "identity" (X holds features already), one of these with options
+                  ("mlp:width=100"), any nn.Module, a function that makes one, or an `Embedding` of a function from raw
+                  inputs to vectors
     memory_size   samples kept for replay and for the class means
     batch_size    new samples per step; a last, smaller batch is learned at once too
     replay_size   samples of the memory per step
@@ -72,9 +82,6 @@ class OnlineClassifier(
     exam          samples of a class that are held out of learning, every tenth one up to this many, to calibrate probabilities
                   and novelty; 0: none, and probabilities are the model's own
     """
-
-    _supervised: ClassVar[bool] = True  # River asks for these two
-    _multiclass: ClassVar[bool] = True
 
     def __init__(
         self,
