@@ -53,7 +53,7 @@ def main() -> None:
 def _tables(images: int) -> Iterator[Table]:
     yield _table("digits", load_digits(return_X_y=True), (8, 9))
     small = load_digits()
-    yield Table("digits as images", small.images.astype(np.uint8), small.target, (8, 9))
+    yield Table("digits as images", small.images.astype(np.uint8), small.target, ())
     yield _table("wine", load_wine(return_X_y=True), (1,))
     yield _table("breast cancer", load_breast_cancer(return_X_y=True), ())
     hard = make_classification(

@@ -21,7 +21,7 @@ from mnemon.learning.plugins import classifier as classifier_named
 AUTO = "auto"
 
 NETWORK = {"method": "hybrid", "classifier": "ridge"}  # vectors, and whatever asks for a network
-PATCHES = {"method": "slda", "backbone": "patches:power=0.5:threshold=0.5", "classifier": "gaussian:lam=0.03"}  # images
+PATCHES = {"method": "slda", "backbone": "patches:power=0.5:threshold=0.5", "classifier": "gaussian:lam=0.1"}  # images
 EMBEDDINGS = {"method": "slda", "classifier": "gaussian"}
 
 # What only a learner with a memory or with gradient steps has: at another value than this, it is asked for.

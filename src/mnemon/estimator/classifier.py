@@ -55,7 +55,7 @@ class OnlineClassifier(
 
     method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
                   `resolved_` says what it took. Images of at least 8 × 8 pixels: "slda" on patches
-                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.03"). Vectors, tables and smaller
+                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.1"). Vectors, tables and smaller
                   images: "hybrid" with classifier="ridge", a network. Embeddings (backbone="identity", an Embedding, or a
                   module without a parameter to be trained): "slda" with classifier="gaussian". A network too wherever
                   something is given that only a network has: loss, lr, gamma; average, memory_size, batch_size or
