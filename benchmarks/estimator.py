@@ -151,7 +151,7 @@ def with_river(classes: int, args: argparse.Namespace) -> dict[str, Any]:
         'OnlineClassifier("slda")': mnemon.OnlineClassifier("slda", seed=args.seed),
         "SGDClassifier": SGDClassifier(loss="log_loss", random_state=args.seed),
         "nearest class mean": PlainMeans(classes),
-        "River GaussianNB": OneByOne(naive_bayes.GaussianNB()),
+        "River GaussianNB": OneByOne(naive_bayes.GaussianNB()),  # type: ignore[no-untyped-call]
         "River HoeffdingTreeClassifier": OneByOne(tree.HoeffdingTreeClassifier()),
         "River SoftmaxRegression, scaled": OneByOne(preprocessing.StandardScaler() | linear_model.SoftmaxRegression()),
     }
