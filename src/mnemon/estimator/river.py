@@ -11,8 +11,8 @@ from mnemon.errors import MnemonError
 # Features that come and go are refused by fixed features; open ones take them.
 OPEN_ALONE = {"check_emerging_features", "check_disappearing_features", "check_radically_disappearing_features"}
 
-# The one compares pickles byte by byte, and those of one tensor differ each time; the other takes the addresses of short-lived
-# values for those of the object.
+# The one compares pickles byte by byte, and those of one tensor differ each time; the other compares dir(),
+# to which copyreg adds a name when a class is first copied.
 OF_PICKLES = {"check_no_state_aliasing_with_input", "check_clone_changes_memory_addresses"}
 
 
