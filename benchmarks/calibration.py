@@ -1,6 +1,6 @@
 """How sure OnlineClassifier is, and whether it should be: calibration error, what is rejected, novelty of unknown classes.
 
-    python benchmarks/calibration.py [--splits 5] [--parts calibration novelty]
+    python benchmarks/calibration.py [--splits 5] [--methods auto slda hybrid] [--parts calibration novelty]
 
 Each set is split at random into 70 % to learn and 30 % to ask; predictions of all splits are pooled. ECE: expected
 calibration error, 15 bins of equal width. "before" is exam=0, which learns the samples that are held out too. Streams are
@@ -23,13 +23,13 @@ from sklearn.metrics import roc_auc_score
 import mnemon
 from common import header, options, write
 
-METHODS = ("slda", "hybrid")
+METHODS = ("auto", "slda", "hybrid")
 FIRST_SPLIT = 100
 
 
 class Table(NamedTuple):
     name: str
-    x: NDArray[np.float32]
+    x: NDArray[Any]
     y: NDArray[np.int64]
     unknown: tuple[int, ...]  # classes that are not shown where novelty is measured
 
@@ -38,6 +38,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--mnist", type=int, default=4000, help="MNIST images; 0: leave it out, it has to be fetched")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -51,6 +52,8 @@ def main() -> None:
 
 def _tables(images: int) -> Iterator[Table]:
     yield _table("digits", load_digits(return_X_y=True), (8, 9))
+    small = load_digits()
+    yield Table("digits as images", small.images.astype(np.uint8), small.target, ())
     yield _table("wine", load_wine(return_X_y=True), (1,))
     yield _table("breast cancer", load_breast_cancer(return_X_y=True), ())
     hard = make_classification(
@@ -84,7 +87,7 @@ def calibration(tables: list[Table], args: argparse.Namespace) -> list[dict[str,
     found = []
     for table in tables:
         for order in ("shuffled", "by class"):
-            for method in METHODS:
+            for method in args.methods:
                 before, after = _Answers(), _Answers()
                 for seed, learn, ask in splits(table, args):
                     if order == "by class":
@@ -137,7 +140,7 @@ def novelty(tables: list[Table], args: argparse.Namespace) -> list[dict[str, Any
     print(" unknown above 1, % | 1e6 in every feature: probability | novelty |\n|---|---|---|---|---|---|---|---|")
     found = []
     for table in tables:
-        for method in METHODS if table.unknown else ():
+        for method in args.methods if table.unknown else ():
             areas, known, unknown, far = [], [], [], []
             for seed, learn, ask in splits(table, args):
                 learn = learn[~np.isin(table.y[learn], table.unknown)]

@@ -1,6 +1,6 @@
 """OnlineClassifier over a long stream, and beside scikit-learn: speed, memory, size on disk, accuracy.
 
-    python benchmarks/estimator.py [--parts long beside]
+    python benchmarks/estimator.py [--parts long beside river]
 
 long: vectors of 784 numbers, ten classes, chunks of 100. At ten points of the stream: what learning and predicting a chunk
 cost there, and what the process holds. Flat means that sample 100,000 costs what sample 10,000 did.
@@ -8,6 +8,9 @@ cost there, and what the process holds. Flat means that sample 100,000 costs wha
 beside: a million rows of 20 features in chunks of 10,000, learned by slda, by SGDClassifier and by a plain nearest class
 mean, in turn; medians over the rounds, and quartiles of the ratio of each round. Two classes are what SGDClassifier is
 best at: one linear model, where five classes are five.
+
+river: 10,000 rows of two streams of the same kind, in chunks of 100, learned by the default, by slda, by those two and by
+three classifiers of River's, which take one row after the other.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from mnemon.bench.machine import resident_mib
 CHUNK = 100
 LARGE = 10_000  # rows of a chunk beside scikit-learn, and of the test set
 FEATURES = 20
+SHORT_TEST = 2000  # rows of the test set beside River
 
 
 def main() -> None:
@@ -40,8 +44,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--width", type=int, default=784)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--river-rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--parts", nargs="+", choices=("long", "beside"), default=["long", "beside"])
+    parser.add_argument("--parts", nargs="+", choices=("long", "beside", "river"), default=["long", "beside", "river"])
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     header()
@@ -50,13 +55,15 @@ def main() -> None:
         record |= long_stream(args)
     if "beside" in args.parts:
         record["beside"] = [beside(classes, args) for classes in (2, 5)]
+    if "river" in args.parts:
+        record["river"] = [with_river(classes, args) for classes in (2, 5)]
     write(args.out, record)
 
 
 def long_stream(args: argparse.Namespace) -> dict[str, Any]:
     rng = np.random.default_rng(args.seed)
     centres = rng.normal(size=(10, args.width)).astype(np.float32)
-    clf = mnemon.OnlineClassifier(seed=args.seed)
+    clf = mnemon.OnlineClassifier("hybrid", seed=args.seed)
     print(
         "| samples seen | partial_fit, samples/s | predict, samples/s | predict one right after learning, ms | memory, MiB |"
     )
@@ -106,17 +113,71 @@ class PlainMeans:
         return np.asarray((x @ means.T - 0.5 * (means**2).sum(1)).argmax(1))
 
 
-def beside(classes: int, args: argparse.Namespace) -> dict[str, Any]:
-    """One stream; each round learns it afresh with each model."""
-    x, y = make_classification(
-        args.rows + LARGE,
+class OneByOne:
+    """A classifier of River's, given and asked what the others are."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def partial_fit(self, x: NDArray[Any], y: NDArray[Any]) -> None:
+        for row, label in zip(x.tolist(), y.tolist(), strict=True):
+            self.model.learn_one(dict(enumerate(row)), label)
+
+    def predict(self, x: NDArray[Any]) -> NDArray[Any]:
+        return np.array([self.model.predict_one(dict(enumerate(row))) for row in x.tolist()])
+
+
+def samples(rows: int, classes: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    found: tuple[NDArray[Any], NDArray[Any]] = make_classification(
+        rows,
         FEATURES,
         n_informative=10,
         n_classes=classes,
         n_clusters_per_class=1,
         class_sep=0.7,
-        random_state=args.seed,
+        random_state=seed,
     )
+    return found
+
+
+def with_river(classes: int, args: argparse.Namespace) -> dict[str, Any]:
+    """A short stream: rows per second, latency, bytes and accuracy of each, in one run."""
+    from river import linear_model, naive_bayes, preprocessing, tree
+
+    x, y = samples(args.river_rows + SHORT_TEST, classes, args.seed)
+    test, asked = x[args.river_rows :], y[args.river_rows :]
+    made: dict[str, Any] = {
+        "OnlineClassifier()": mnemon.OnlineClassifier(seed=args.seed),
+        'OnlineClassifier("slda")': mnemon.OnlineClassifier("slda", seed=args.seed),
+        "SGDClassifier": SGDClassifier(loss="log_loss", random_state=args.seed),
+        "nearest class mean": PlainMeans(classes),
+        "River GaussianNB": OneByOne(naive_bayes.GaussianNB()),  # type: ignore[no-untyped-call]
+        "River HoeffdingTreeClassifier": OneByOne(tree.HoeffdingTreeClassifier()),
+        "River SoftmaxRegression, scaled": OneByOne(preprocessing.StandardScaler() | linear_model.SoftmaxRegression()),
+    }
+    print(f"\n{args.river_rows:,} rows, {FEATURES} features, {classes} classes, chunks of {CHUNK}\n")
+    print("| model | rows/s | predict one, ms | bytes | accuracy, % |\n|---|---|---|---|---|")
+    found: dict[str, Any] = {"classes": classes, "rows": args.river_rows}
+    for name, model in made.items():
+        told = {"classes": np.arange(classes)} if name == "SGDClassifier" else {}
+        spent = 0.0
+        for start in range(0, args.river_rows, CHUNK):
+            spent += _seconds(model.partial_fit, x[start : start + CHUNK], y[start : start + CHUNK], **told)
+        right = 100 * float((model.predict(test) == asked).mean())
+        one = 1000 * quartiles([_seconds(model.predict, test[i : i + 1]) for i in range(50)])[1]
+        found[name] = {
+            "rows per second": args.river_rows / spent,
+            "one ms": one,
+            "bytes": _bytes(model),
+            "right": right,
+        }
+        print("| {} | {:,.0f} | {:.2f} | {:,} | {:.1f} |".format(name, *found[name].values()), flush=True)
+    return found
+
+
+def beside(classes: int, args: argparse.Namespace) -> dict[str, Any]:
+    """One stream; each round learns it afresh with each model."""
+    x, y = samples(args.rows + LARGE, classes, args.seed)
     test, asked = x[args.rows :], y[args.rows :]
     table = np.arange(classes)
     made: dict[str, Callable[[], Any]] = {

@@ -55,13 +55,16 @@ def vectors(features: int) -> Callable[[Path, int], Path]:
 
 
 CASES = {
-    "images": Case("images 32 × 32, hybrid, ResNet-18", 3000, images, {}),
-    "images-mlp": Case("images 12 × 12, hybrid, MLP", 6000, images, {"size": 12}),
+    "images": Case("images 32 × 32, hybrid, ResNet-18", 3000, images, {"method": "hybrid"}),
+    "images-mlp": Case("images 12 × 12, hybrid, MLP", 6000, images, {"size": 12, "method": "hybrid"}),
     "images-slda": Case("images 32 × 32, slda on patches", 4000, images, {"method": "slda"}),
-    "vectors": Case("20 features, hybrid, MLP", 10_000, vectors(20), {}),
+    "vectors": Case("20 features, hybrid, MLP", 10_000, vectors(20), {"method": "hybrid"}),
+    "default": Case("20 features, hybrid with ridge, MLP", 10_000, vectors(20), {}),
     "vectors-slda": Case("20 features, slda", 200_000, vectors(20), {"method": "slda"}),
     "embeddings-slda": Case("512 features, slda", 50_000, vectors(512), {"method": "slda"}),
-    "embeddings-ncm": Case("512 features, class means", 10_000, vectors(512), {"backbone": "identity"}),
+    "embeddings-ncm": Case(
+        "512 features, class means", 10_000, vectors(512), {"method": "hybrid", "backbone": "identity"}
+    ),
 }
 
 

@@ -121,8 +121,12 @@ def entries() -> dict[str, Entry]:
     found = {
         "images": ours("OnlineClassifier(), X as images", lambda x: x),
         "vectors": ours("OnlineClassifier(), X as vectors", flat),
+        "hybrid-images": ours('OnlineClassifier("hybrid"), X as images', lambda x: x, method="hybrid"),
+        "hybrid": ours('OnlineClassifier("hybrid"), X as vectors', flat, method="hybrid"),
         "er": ours('OnlineClassifier("er", classifier="ncm"), X as vectors', flat, method="er", classifier="ncm"),
-        "identity": ours('OnlineClassifier(backbone="identity"), X as vectors', flat, backbone="identity"),
+        "identity": ours(
+            'OnlineClassifier("hybrid", backbone="identity"), X as vectors', flat, method="hybrid", backbone="identity"
+        ),
         "sgd": sgd("scikit-learn SGDClassifier"),
         "sgd-told": sgd("scikit-learn SGDClassifier, told all ten classes beforehand", classes=np.arange(10)),
     }

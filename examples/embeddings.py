@@ -17,7 +17,7 @@ def main():
     rng = np.random.default_rng(0)
     topics = rng.normal(size=(30, 256))
     names = np.array([f"topic-{i}" for i in range(30)])
-    clf = mnemon.OnlineClassifier(backbone="identity", memory_size=600)
+    clf = mnemon.OnlineClassifier(backbone="identity")
     for known in (10, 20, 30):  # ten new topics at a time
         x, y = embeddings(1000, rng, topics[:known])
         clf.partial_fit(x, names[y])

@@ -23,7 +23,7 @@ def stream(seed=0):
 
 
 def main():
-    clf = mnemon.OnlineClassifier(memory_size=200)
+    clf = mnemon.OnlineClassifier("hybrid", memory_size=200)
     right = seen = 0
     for images, labels in stream():
         if seen:

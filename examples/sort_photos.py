@@ -50,7 +50,7 @@ def main():
     accuracy = sorter.score(x[1200:], labels[1200:])
     print(f"slda on patches: {accuracy:.1%} of {len(x) - 1200} new photos")
 
-    network = mnemon.OnlineClassifier(memory_size=300)  # below 25 pixels an MLP, above a ResNet-18
+    network = mnemon.OnlineClassifier("hybrid", memory_size=300)  # below 25 pixels an MLP, above a ResNet-18
     for part in (early, ~early):
         rows = np.flatnonzero(part[:1200])
         network.partial_fit(x[rows], labels[rows])

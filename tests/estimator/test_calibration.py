@@ -127,7 +127,7 @@ def test_two_classes_have_a_far_away_too():
 
 def test_images_have_novelty_and_calibrated_probabilities():
     x, y = pictures(400, channels=3)
-    for given in ({"method": "slda", "backbone": "patches:filters=6:images=20:side=4"}, {}):
+    for given in ({"method": "slda", "backbone": "patches:filters=6:images=20:side=4"}, {"method": "hybrid"}):
         clf = OnlineClassifier(**given).partial_fit(x[:300], y[:300])
         stripes = np.zeros((50, 8, 8, 3), np.uint8)
         stripes[:, ::2] = np.random.default_rng(0).integers(150, 256, size=(50, 4, 8, 3))

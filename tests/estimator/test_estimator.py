@@ -215,7 +215,7 @@ def test_any_method_loss_and_classifier_on_any_chunk_size(method, loss, classifi
 
 def test_ncm_gives_the_gaussian_posterior_and_the_others_a_softmax():
     x, y = blobs(80)
-    clf = OnlineClassifier(backbone="identity", exam=0).partial_fit(x, y)
+    clf = OnlineClassifier("hybrid", backbone="identity", exam=0).partial_fit(x, y)
     z = x / np.linalg.norm(x, axis=1, keepdims=True)
     mu = np.stack([z[y == c].mean(0) for c in clf.classes_])
     density = np.exp(-np.square(z[:, None] - mu).sum(2) / 2)
@@ -290,9 +290,9 @@ def test_images_that_must_not_be_written_to_are_learned_in_silence():
         torch.set_warn_always(always)
 
 
-def test_auto_takes_a_resnet_for_larger_images_one_at_a_time_too():
+def test_a_network_is_a_resnet_for_larger_images_one_at_a_time_too():
     x, y = pictures(12, size=28)
-    clf = OnlineClassifier()
+    clf = OnlineClassifier("hybrid")
     for i in range(3):
         clf.partial_fit(x[i : i + 1], y[i : i + 1])
     clf.partial_fit(x[3:], y[3:])
@@ -806,7 +806,12 @@ def test_prediction_does_not_wait_for_a_long_chunk(monkeypatch):
 
 @pytest.mark.parametrize(
     ("params", "count"),
-    [({}, 1), ({"backbone": "identity"}, 1), ({"batch_size": 100}, 2), ({"backbone": nn.Linear(6, 4)}, 2)],
+    [
+        ({}, 1),
+        ({"method": "hybrid", "backbone": "identity"}, 1),
+        ({"batch_size": 100}, 2),
+        ({"backbone": nn.Linear(6, 4)}, 2),
+    ],
     ids=["mlp", "identity", "large steps", "a network of one's own"],
 )
 def test_small_steps_take_one_thread_and_other_threads_keep_theirs(params, count, monkeypatch):

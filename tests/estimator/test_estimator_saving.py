@@ -229,7 +229,7 @@ def saved(tmp_path_factory):
     x, y = blobs(40)
     folder = tmp_path_factory.mktemp("saved")
     OnlineClassifier(memory_size=20, backbone=Tiny()).partial_fit(x, y).save(folder / "tiny")
-    OnlineClassifier(memory_size=20, backbone="identity").partial_fit(x, y).save(folder / "model")
+    OnlineClassifier("hybrid", memory_size=20, backbone="identity").partial_fit(x, y).save(folder / "model")
     return folder
 
 

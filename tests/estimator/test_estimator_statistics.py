@@ -136,4 +136,4 @@ def test_what_it_has_no_use_for_is_refused():
     with pytest.raises(MnemonError, match="slda trains nothing, and mlp is nothing before it is trained"):
         OnlineClassifier("slda", backbone="mlp").fit(x, y)
     with pytest.raises(MnemonError, match="hybrid trains its network, and patches are fitted"):
-        OnlineClassifier(backbone="patches").fit(*pictures(30, channels=3))
+        OnlineClassifier("hybrid", backbone="patches").fit(*pictures(30, channels=3))

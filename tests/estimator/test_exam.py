@@ -115,7 +115,7 @@ def test_a_sample_that_learning_refuses_does_not_hide_in_the_exam():
 
 def test_without_an_exam_all_is_as_it_was():
     x, y = blobs(300)
-    clf = OnlineClassifier(exam=0).partial_fit(x, y)
+    clf = OnlineClassifier("hybrid", exam=0).partial_fit(x, y)
     assert "exam" not in clf._model.parts
     assert int(clf._model.learner.counts.sum()) == 300
     scores = clf._model.frozen().scores(torch.from_numpy(x))

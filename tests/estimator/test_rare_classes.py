@@ -79,7 +79,7 @@ def test_frequent_classes_share_the_rest_of_the_memory_as_before():
 def crowded(n=120, **given):
     """Forty classes, one after the other, and a memory of 15 rows."""
     y = np.repeat(np.arange(40), n // 40)
-    clf = OnlineClassifier(**{"backbone": "identity", "memory_size": 15} | given)
+    clf = OnlineClassifier(**{"method": "hybrid", "backbone": "identity", "memory_size": 15} | given)
     with pytest.warns(
         UserWarning, match=r"40 classes and 15 rows in the memory: a class without a row \(now 2[5-9]\)"
     ) as said:

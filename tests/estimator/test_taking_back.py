@@ -318,7 +318,10 @@ REFUSED = {
     "merge what": (lambda c, x, y: c.merge(7), "only another OnlineClassifier can be merged, not int"),
     "merge itself": (lambda c, x, y: c.merge(c), "cannot be merged with itself"),
     "merge nothing": (lambda c, x, y: c.merge(c.fresh()), "learned nothing yet"),
-    "merge a network": (lambda c, x, y: c.merge(OnlineClassifier().fit(x, y)), "networks cannot be merged exactly: "),
+    "merge a network": (
+        lambda c, x, y: c.merge(OnlineClassifier("hybrid").fit(x, y)),
+        "networks cannot be merged exactly: ",
+    ),
     "merge other features": (
         lambda c, x, y: c.merge(slda(*vectors())),
         "a model of samples of 6 features as float32 c",

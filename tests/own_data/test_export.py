@@ -33,18 +33,21 @@ def vectors(n):
 
 
 MODELS = {
-    "images, resnet": lambda: (*images(60, 26), OnlineClassifier()),
-    "images, mlp": lambda: (*images(200, 8), OnlineClassifier()),
-    "vectors, scaled": lambda: (*vectors(200), OnlineClassifier()),
+    "images, default": lambda: (*images(60, 26), OnlineClassifier()),
+    "vectors, default": lambda: (*vectors(200), OnlineClassifier()),
+    "images, resnet": lambda: (*images(60, 26), OnlineClassifier("hybrid")),
+    "images, mlp": lambda: (*images(200, 8), OnlineClassifier("hybrid")),
+    "vectors, scaled": lambda: (*vectors(200), OnlineClassifier("hybrid")),
     "vectors, softmax": lambda: (*vectors(200), OnlineClassifier("er", classifier="softmax")),
     "vectors, raw means": lambda: (*vectors(200), OnlineClassifier("er", classifier="ncm-raw")),
-    "vectors, proxies": lambda: (*vectors(200), OnlineClassifier(classifier="proxy")),
+    "vectors, proxies": lambda: (*vectors(200), OnlineClassifier("hybrid", classifier="proxy")),
     "vectors, ridge": lambda: (*vectors(200), OnlineClassifier("er", classifier="ridge")),
     "vectors, covariance": lambda: (*vectors(200), OnlineClassifier("er", classifier="lda")),
     "vectors, blend": lambda: (*vectors(200), OnlineClassifier("er", classifier="blend")),
     "vectors, slda": lambda: (*vectors(200), OnlineClassifier("slda")),
     "images, slda on patches": lambda: (*images(200, 12), OnlineClassifier("slda")),
-    "embeddings": lambda: (*vectors(200), OnlineClassifier(backbone="identity")),
+    "embeddings, default": lambda: (*vectors(200), OnlineClassifier(backbone="identity")),
+    "embeddings, class means": lambda: (*vectors(200), OnlineClassifier("hybrid", backbone="identity")),
 }
 
 

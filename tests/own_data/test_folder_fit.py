@@ -119,7 +119,7 @@ def test_what_was_learned_before_sub_folders_were_read_is_known(tmp_path):
 
 
 def test_test_then_train_counts_what_was_predicted_before_it_was_learned(tmp_path):
-    done = fit(make(tmp_path / "a", each=40), tmp_path / "model", **SMALL)
+    done = fit(make(tmp_path / "a", each=40), tmp_path / "model", method="hybrid", **SMALL)
     asked = done.journal.predicted
     assert 60 <= asked <= 110  # a young model is asked about most, and about less as asking costs more
     log = json.loads((tmp_path / "model" / "log.json").read_text())
@@ -133,7 +133,9 @@ def test_test_then_train_counts_what_was_predicted_before_it_was_learned(tmp_pat
 
 
 def test_a_new_class_counts_as_wrong_when_it_comes(tmp_path):
-    done = fit(make(tmp_path / "a", ["blue", "red"], each=20), tmp_path / "model", order="by-class", **SMALL)
+    done = fit(
+        make(tmp_path / "a", ["blue", "red"], each=20), tmp_path / "model", order="by-class", method="hybrid", **SMALL
+    )
     assert done.labels == ["blue", "red"]
     assert [chunk.right for chunk in done.journal.chunks] == [0, 10, 0, 10]
 
@@ -304,7 +306,7 @@ def test_a_forged_journal_is_refused(tmp_path):
 
 def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_path):
     x = np.stack([pixels(label, n, size=12) for n in range(10) for label in ("red", "green")])
-    OnlineClassifier().partial_fit(x, [1, 2] * 10).save(tmp_path / "model")
+    OnlineClassifier("hybrid").partial_fit(x, [1, 2] * 10).save(tmp_path / "model")
     photos = make(tmp_path / "a", ["red", "green"], each=10, start=50)
     (photos / "red").rename(photos / "1")
     (photos / "green").rename(photos / "2")
@@ -368,7 +370,8 @@ def test_bad_input_is_one_sentence_and_changes_nothing(words, sentence, capsys, 
 def test_the_command_says_what_it_did(tmp_path, capsys):
     photos, out = make(tmp_path / "a", each=10), tmp_path / "model"
     (photos / "red" / "0000.png").write_bytes(b"no image")
-    said, err = run("fit", str(photos), "--out", str(out), "--size", "12", capsys=capsys)
+    words = ("--size", "12", "--method", "hybrid")  # a model that is asked about few images too
+    said, err = run("fit", str(photos), "--out", str(out), *words, capsys=capsys)
     assert "learned 29 images (1 could not be read), " in said
     assert " per second\n" in said
     assert "test-then-train accuracy: " in said

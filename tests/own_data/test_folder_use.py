@@ -20,7 +20,7 @@ from mnemon.own_data.images import ImageModel
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
-    fit(make(folder / "photos", each=30), folder / "model", size=12)
+    fit(make(folder / "photos", each=30), folder / "model", size=12, method="hybrid")
     return folder / "model"
 
 
@@ -148,7 +148,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(words, sentence, model, tm
 def test_grey_models_of_python_take_files_too(tmp_path, capsys):
     x = np.random.default_rng(0).integers(0, 60, (40, 10, 10), dtype=np.uint8)
     x[1::2] += 180
-    OnlineClassifier().partial_fit(x, [0, 1] * 20).save(tmp_path / "model")
+    OnlineClassifier("hybrid").partial_fit(x, [0, 1] * 20).save(tmp_path / "model")
     Image.fromarray(np.full((30, 30), 220, np.uint8)).save(tmp_path / "bright.png")
     out, _ = run("predict", str(tmp_path / "model"), str(tmp_path / "bright.png"), "--json", capsys=capsys)
     assert json.loads(out)["label"] == 1

@@ -33,8 +33,10 @@ def learn(
     ] = None,
     follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
     skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
-    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
-    backbone: Annotated[str | None, _new("the network", "auto")] = None,
+    method: Annotated[
+        str | None, _new("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
+    ] = None,
+    backbone: Annotated[str | None, _new("what makes features of a sample", "auto")] = None,
     memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
     batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
     lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,

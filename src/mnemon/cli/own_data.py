@@ -69,14 +69,16 @@ def fit(
     size: Annotated[
         int | None, _new("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
     ] = None,
-    method: Annotated[str | None, _new("how it learns; `mnemon list methods`", "hybrid")] = None,
+    method: Annotated[
+        str | None, _new("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
+    ] = None,
     loss: Annotated[str | None, _new("another loss; `mnemon list losses`", "the method's")] = None,
     classifier: Annotated[str | None, _new("another classifier; `mnemon list classifiers`", "the method's")] = None,
     backbone: Annotated[
         str | None,
         _new(
-            "the network; `mnemon list backbones`",
-            "auto, an MLP for rows, a small ResNet-18 for images, an MLP below 25 pixels a side",
+            "what makes features of a sample; `mnemon list backbones`",
+            "auto, by the method: patches of images, an MLP for rows",
         ),
     ] = None,
     memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,10 +21,12 @@ from torch import Tensor
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.estimator import calibration, parameters, rows, saving, served, taking_back, values
+from mnemon.estimator.auto import resolve
 from mnemon.estimator.drift import Drift
 from mnemon.estimator.embedding import Embedding
 from mnemon.estimator.frozen import Frozen
 from mnemon.estimator.model import Model
+from mnemon.estimator.river import RiverEstimator
 from mnemon.estimator.samples import SampleReader
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Growth
@@ -43,6 +45,7 @@ class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
 
 class OnlineClassifier(
     SampleReader,
+    RiverEstimator,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     ClassifierMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -50,10 +53,18 @@ class OnlineClassifier(
 ):
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
-    method        a name of `mnemon.methods()`, or a Method class of one's own
-    backbone      "auto" (an MLP for vectors, a reduced ResNet-18 for images), "mlp", "resnet18", "identity" (X holds
-                  features already), one of these with options ("mlp:width=100"), any nn.Module, a function that makes one,
-                  or an `Embedding` of a function from raw inputs to vectors
+    method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
+                  `resolved_` says what it took. Images of at least 8 × 8 pixels: "slda" on patches
+                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.1"). Vectors, tables and smaller
+                  images: "hybrid" with classifier="ridge", a network. Embeddings (backbone="identity", an Embedding, or a
+                  module without a parameter to be trained): "slda", classifier="gaussian:lam=0.01". A network wherever
+                  something is given that only a network has: loss, lr, gamma; average, memory_size, batch_size or
+                  replay_size at another value than the default; a classifier that reads the memory or the network; "mlp",
+                  "resnet18", or a module to be trained. A classifier of statistics ("gaussian:...") asks for "slda"
+    backbone      "auto" (the method's own; for networks an MLP for vectors, a reduced ResNet-18 for images), "mlp",
+                  "resnet18", "patches", "identity" (X holds features already), one of these with options
+                  ("mlp:width=100"), any nn.Module, a function that makes one, or an `Embedding` of a function from raw
+                  inputs to vectors
     memory_size   samples kept for replay and for the class means
     batch_size    new samples per step; a last, smaller batch is learned at once too
     replay_size   samples of the memory per step
@@ -72,12 +83,9 @@ class OnlineClassifier(
                   and novelty; 0: none, and probabilities are the model's own
     """
 
-    _supervised: ClassVar[bool] = True  # River asks for these two
-    _multiclass: ClassVar[bool] = True
-
     def __init__(
         self,
-        method: str | type[Method] = "hybrid",
+        method: str | type[Method] = "auto",
         *,
         backbone: Any = "auto",
         memory_size: int = 1000,
@@ -212,11 +220,12 @@ class OnlineClassifier(
     def _new_model(self, x: Tensor, names: list[Any] | None, growth: Growth | None = None) -> Model:
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
+        given = resolve(self.get_params(deep=False), shape)
         model = Model(
-            parameters.choice(self.get_params(deep=False), shape),
+            parameters.choice(given, shape),
             Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
-            scaled=not pixels and isinstance(self.backbone, str) and self.backbone != "identity",
-            backbone=self.backbone,
+            scaled=not pixels and isinstance(given["backbone"], str) and given["backbone"] != "identity",
+            backbone=given["backbone"],
             seed=self.seed,
             device=choose_device(self.device),
             names=names,
@@ -482,6 +491,18 @@ class OnlineClassifier(
     def classes_(self) -> NDArray[Any]:
         """The labels in the order of their columns; partial_fit only ever appends, and forget and rename keep the order."""
         return self._learned("classes_").classes()
+
+    @property
+    def resolved_(self) -> dict[str, str]:
+        """What learns, by name: method, loss, classifier and backbone, also where the parameters say "auto"."""
+        model = self._learned("resolved_")
+        method, objective, (classifier,) = model.choice
+        return {
+            "method": method.name,
+            "loss": objective.name,
+            "classifier": classifier.name,
+            "backbone": model.backbone_name(),
+        }
 
     @property
     def n_seen_(self) -> int:

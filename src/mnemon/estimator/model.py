@@ -115,6 +115,12 @@ class Model:
             if self.labels is table:  # else `replace` came between the two
                 return class_array(table.labels[:n])
 
+    def backbone_name(self) -> str:
+        """What makes features, in words; a module of the user's by its class."""
+        if isinstance(self.backbone, str) and self.backbone != "auto":
+            return self.backbone
+        return type(self.learner.net.backbone).__name__
+
     def begin_with(self, dictionary: StreamingLearner) -> None:
         """Before anything is learned: have the features of another learner."""
         learner = self.learner

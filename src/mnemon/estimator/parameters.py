@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from mnemon.errors import MnemonError
+from mnemon.estimator.auto import resolve
 from mnemon.estimator.embedding import network
 from mnemon.estimator.online import has_reservoir
 from mnemon.estimator.widening import check_widens
@@ -36,6 +37,7 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         raise MnemonError(f"features is 'fixed' or 'open', not {of['features']!r:.60}.")
     if of["features"] == "open":
         check_widens(of["backbone"])
+    of = resolve(of, shape)
     kind, loss, classifier = method_given(of["method"]), of["loss"], of["classifier"]
     sizes = {name: of[name] for name in ("memory_size", "replay_size")}
     if not kind.replays and not all(type(size) is int or isinstance(size, np.integer) for size in sizes.values()):

@@ -20,6 +20,7 @@ import mnemon
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import values as value
+from mnemon.estimator.auto import AUTO
 from mnemon.estimator.model import MAX_CLASSES, Model, exam_of
 from mnemon.estimator.parameters import ADDED, FLOAT32, check_half_life, exam, same
 from mnemon.estimator.statistics import OnlineStatistics
@@ -91,7 +92,7 @@ def save(
             "params": {name: _plain(given) for name, given in params.items() if _is_stated(name, given)},
             "method": method.name,
             "own method": methods.methods().get(method.name) is not type(method),
-            "backbone": params["backbone"] if isinstance(params["backbone"], str) else None,
+            "backbone": _named(params["backbone"], model),
             "loss": model.choice.objective.name,
             "classifier": model.choice.classifiers[0].name,
             "options": model.choice.options() | _average(method),
@@ -104,6 +105,10 @@ def save(
             "steps": model.learner.steps,
             "samples": model.learner.samples,
         }
+        if same(
+            params["method"], AUTO
+        ):  # what it stood for is stated above; these are the parameters as they were given
+            values[AUTO] = {"backbone": params["backbone"] if isinstance(params["backbone"], str) else None}
         if model.table is not None:
             values["table"] = model.table.as_json()
         kept = {f"{PART}{name}.{key}": t for name, part in model.parts.items() for key, t in part.state().items()}
@@ -206,8 +211,13 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
         )
     if not values["own method"]:
         method = values["method"]
+    given, as_given = backbone, values.get(AUTO)
     if backbone is None:
-        backbone = values["backbone"]
+        given = backbone = values["backbone"]
+    if as_given is not None:
+        known = ({"backbone": AUTO}, {"backbone": values["backbone"]})
+        _need(as_given in known and not values["own method"], "what auto stood for does not match")
+        given = backbone if as_given["backbone"] is None else as_given["backbone"]
     options = dict(values["options"])
     if "average" not in meaningless(method if isinstance(method, type) else methods.method(method)):
         options.setdefault("average", "auto")  # mnemon 0.1 had no other, and did not state it
@@ -215,8 +225,8 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
         ADDED
         | values["params"]
         | {
-            "method": method,
-            "backbone": backbone,
+            "method": method if as_given is None else AUTO,
+            "backbone": given,
             "average": options.get("average", "auto"),
         }
     )
@@ -270,6 +280,11 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
 def _is_stated(name: str, given: Any) -> bool:
     """Whether a parameter is saved as one; at the meaning it has where it is absent, one that came later is not."""
     return name not in ELSEWHERE and not (name in ADDED and same(given, ADDED[name]))
+
+
+def _named(given: Any, model: Model) -> str | None:
+    """The name of the backbone that was built, where it has one: what "auto" stands for may change."""
+    return model.backbone if isinstance(given, str) and isinstance(model.backbone, str) else None
 
 
 def _average(method: Method) -> dict[str, Any]:

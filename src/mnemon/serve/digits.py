@@ -11,7 +11,7 @@ from mnemon.serve.service import Service
 CLASSES = 5  # 0 to 4; the others are the user's
 EACH = 60  # samples of a class
 PART = 10  # samples in a request: the learning curve has a point for each
-OPTIONS = {"memory_size": 300}
+OPTIONS = {"memory_size": 300}  # a network, whose memory the page shows as thumbnails
 GREY = 255 / 16  # the values are 0 to 16, a drawing's 0 to 255
 
 

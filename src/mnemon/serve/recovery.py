@@ -13,7 +13,7 @@ from mnemon.serve import snapshots
 from mnemon.serve.database import damaged
 from mnemon.serve.journal import Journal
 from mnemon.serve.snapshots import Place, Snapshot
-from mnemon.serve.state import Retraction, State, refusals, retractions
+from mnemon.serve.state import Retraction, State, first_shape, refusals, retractions
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ def restore(
     place = snapshot.place
     if place.seq > journal.seq:
         raise damaged(journal.path, f"it ends at event {journal.seq}, and a snapshot holds event {place.seq}")
-    state = State(snapshot.classifier, place.learned, refused=refusals(journal), retracted=set())
+    shape = first_shape(journal, taken_back) if place.number == 0 else ()
+    state = State(snapshot.classifier, place.learned, refused=refusals(journal), retracted=set(), shape=shape)
     if not state.subtracts:
         state.retracted |= {each.position for each in taken_back}
     state.follow(journal, place.seq)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
+from mnemon.estimator.auto import resolve
 from mnemon.files import parsed
 from mnemon.learning.methods import given as method_given
 from mnemon.serve import samples as kinds
@@ -62,6 +63,13 @@ def retractions(journal: Journal) -> list[Retraction]:
     return [_retraction(event) for event in journal.events(kind=RETRACTED)]
 
 
+def first_shape(journal: Journal, taken_back: list[Retraction]) -> tuple[int, ...]:
+    """Of the samples that say what all are: the first that were not retracted. () where there are none."""
+    gone = {each.position for each in taken_back}
+    events = (event for event in journal.events(kind=SAMPLES) if event.position not in gone)
+    return next((kinds.kind_of(kinds.decode(event.payload)).shape for event in events), ())
+
+
 def _retraction(event: Event) -> Retraction:
     head = parsed(event.payload.partition(b"\n")[0])
     return Retraction(head["position"], head["samples"], event.seq)
@@ -77,8 +85,10 @@ class State:
         *,
         refused: dict[int, Refusals],
         retracted: set[int],
+        shape: tuple[int, ...] = (),
     ) -> None:
-        self.classifier, self.learned = classifier, learned
+        """`shape` is that of the first samples, for a classifier that has learned nothing: what "auto" means depends on it."""
+        self.classifier, self.learned, self._shape = classifier, learned, shape
         self.acknowledged = learned  # as far as the backlog reaches
         self.backlog: deque[Event] = deque()
         self.waiting_bytes = 0  # in the backlog
@@ -90,7 +100,19 @@ class State:
     @property
     def subtracts(self) -> bool:
         """Whether samples can be taken back exactly, without learning the others again."""
-        return not method_given(self.classifier.method).trains and self.classifier.half_life is None
+        model = self.classifier._model_or_none()
+        method = (
+            method_given(resolve(self.classifier.get_params(deep=False), self._shape)["method"])
+            if model is None
+            else type(model.choice.method)
+        )
+        return not method.trains and self.classifier.half_life is None
+
+    @property
+    def method(self) -> str:
+        """The name of the method; before anything was learned it may be "auto"."""
+        model = self.classifier._model_or_none()
+        return str(self.classifier.method) if model is None else model.choice.method.name
 
     def follow(self, journal: Journal, after: int) -> None:
         """Take in all that is in the journal; events up to `after` are, but for samples that wait."""

@@ -36,7 +36,7 @@ def status(name: str, model: Service) -> dict[str, Any]:
         "dtype": None if kind is None else kind.dtype,
         "features": names,
         "image_size": model.size,
-        "method": str(learning.state.classifier.method),
+        "method": learning.state.method,
         "rates": {
             "learned_per_second": round(learning.rate, 1),
             "waiting": waiting,

@@ -1,0 +1,92 @@
+"""What `method="auto"` stands for: a learner for images, for vectors and for embeddings, as validation parts chose them.
+
+    python benchmarks/defaults.py
+
+prints the tables; docs/own-data.md has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from mnemon.estimator.embedding import network
+from mnemon.learning.backbones import architecture
+from mnemon.learning.methods.slda import SMALLEST
+from mnemon.learning.plugins import classifier as classifier_named
+
+AUTO = "auto"
+
+NETWORK = {"method": "hybrid", "classifier": "ridge"}  # vectors, and whatever asks for a network
+PATCHES = {"method": "slda", "backbone": "patches:power=0.5:threshold=0.5", "classifier": "gaussian:lam=0.1"}  # images
+EMBEDDINGS = {"method": "slda", "classifier": "gaussian:lam=0.01"}
+
+# What only a learner with a memory or with gradient steps has: at another value than this, it is asked for.
+OF_NETWORKS: dict[str, Any] = {
+    "loss": None,
+    "lr": None,
+    "gamma": None,
+    "average": "auto",
+    "memory_size": 1000,
+    "batch_size": 10,
+    "replay_size": 10,
+}
+
+
+def resolve(params: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """The parameters, with method, backbone and classifier in place of "auto" for samples of this shape; those of another
+    method as they are. What is given stays: only a backbone of "auto" and a classifier of None are filled in."""
+    given = dict(params)
+    if not (isinstance(given["method"], str) and given["method"] == AUTO):
+        return given
+    chosen = _chosen(given, shape)
+    given["method"] = chosen["method"]
+    if _is_auto(given["backbone"]):
+        given["backbone"] = chosen.get("backbone", AUTO)
+    if given["classifier"] is None:
+        given["classifier"] = chosen.get("classifier")
+    return given
+
+
+def _chosen(given: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, str]:
+    body, classifier = network(given["backbone"]), given["classifier"]
+    if asks_for_network(given):
+        return NETWORK
+    if isinstance(classifier, str) or not _is_auto(body):  # neither asks for a network: statistics of features
+        fixed = isinstance(body, nn.Module) or (isinstance(body, str) and architecture(body).name == "identity")
+        return EMBEDDINGS if fixed else PATCHES if _are_images(shape) else {"method": "slda"}
+    return PATCHES if _are_images(shape) else NETWORK
+
+
+def asks_for_network(given: Mapping[str, Any]) -> bool:
+    """Whether something is given that only a network has: an option of training or of the memory at another value than its
+    default, a classifier that reads no statistics, a backbone that is trained."""
+    if not all(_is(given[name], usual) for name, usual in OF_NETWORKS.items()):
+        return True
+    classifier, body = given["classifier"], network(given["backbone"])
+    if isinstance(classifier, str) and "statistics" not in classifier_named(classifier).needs:
+        return True
+    if _is_auto(body):
+        return False
+    if isinstance(body, nn.Module):
+        return any(p.requires_grad for p in body.parameters())
+    return not isinstance(body, str) or architecture(body).trained
+
+
+def _is(given: Any, usual: Any) -> bool:
+    """Whether a parameter stands at its default; what is given may be anything."""
+    return given is usual or (
+        isinstance(given, str | int | np.integer) and not isinstance(given, bool) and given == usual
+    )
+
+
+def _is_auto(backbone: Any) -> bool:
+    return isinstance(backbone, str) and backbone == AUTO
+
+
+def _are_images(shape: tuple[int, ...]) -> bool:
+    """Images in which patches have places; smaller ones are learned as vectors are."""
+    return len(shape) == 3 and min(shape[1:]) >= SMALLEST
