@@ -12,7 +12,7 @@ import pytest
 import mnemon
 from mnemon import MnemonError, cli
 from mnemon.errors import Diverged
-from mnemon.experiments import protocol, tuning
+from mnemon.experiments import tuning
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.progress import RunProgress
@@ -24,6 +24,7 @@ from mnemon.experiments.store import ResultFolder
 from mnemon.experiments.tuning import rounds, search
 from mnemon.experiments.tuning.grid import parse_grid
 from mnemon.learning import options
+from mnemon.learning.build import omitted_at_default
 from mnemon.learning.methods import methods
 from mnemon.learning.objectives import OBJECTIVES
 from mnemon.paper import searches
@@ -320,16 +321,12 @@ def test_a_committed_log_is_what_its_records_say(path):
     told = json.loads(path.read_text())
     assert told["finished"]
     assert len(told["candidates"]) == math.prod(len(values) for values in told["grid"].values())
-    name = protocol.parse(told["stream"])
-    fields = {f.name: f.default for f in dataclasses.fields(Spec(told["method"], told["stream"]).choice().method)}
-    named = recipes.recipe(told["method"], told["loss"], name.kind, name.dataset)
-    defaults = {option: fields[option] for option in named if option in fields}
+    unsaid = omitted_at_default(methods()[told["method"]], OBJECTIVES[told["loss"]])  # whatever a recipe says by now
     means = []
     for candidate in told["candidates"]:
         read_by = candidate.get("classifier", told["classifier"])  # of several the best
-        # An option that a later search chose was at its default here: the log states what was fixed.
-        given = {name: value for name, value in defaults.items() if name not in told["fixed"]} | told["fixed"]
-        asked = Spec(told["method"], told["stream"], loss=told["loss"], options=given | candidate["values"])
+        given = unsaid | told["fixed"] | candidate["values"]
+        asked = Spec(told["method"], told["stream"], loss=told["loss"], options=given)
         for run, (seed, accuracy) in zip(candidate["runs"], candidate["accuracies"].items(), strict=True):
             r = there[run, read_by]
             assert (r["split"], r["seed"], r["average_accuracy"]) == ("valid", int(seed), accuracy)

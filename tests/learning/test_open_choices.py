@@ -16,8 +16,9 @@ from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.record import Record
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
-from mnemon.learning.build import Choice, choose
+from mnemon.learning.build import Choice, choose, omitted_at_default
 from mnemon.learning.methods import methods
+from mnemon.learning.objectives import OBJECTIVES
 from mnemon.paper import documents, reproduce, sensitivity
 from mnemon.paper.results import Results
 from mnemon.paper.sensitivity import STUDIES
@@ -83,7 +84,9 @@ def test_every_run_ever_recorded_keeps_its_name():
     assert sum("own" in r or r["data"]["name"] == "arrays" for r in found) == 0
     asked: dict[str, tuple[Spec, Choice]] = {}  # runs that differ in the seed alone have one choice
     for r in found:
-        given = r["method"], r["stream"], 0, r["loss"], (), r["split"], r["order"], r["options"]
+        # What a record does not state is at its default, whatever a recipe says by now.
+        options = omitted_at_default(methods()[r["method"]], OBJECTIVES[r["loss"]]) | r["options"]
+        given = r["method"], r["stream"], 0, r["loss"], (), r["split"], r["order"], options
         backbone = r.get("backbone")
         place = json.dumps([*given, backbone], sort_keys=True)
         if place not in asked:

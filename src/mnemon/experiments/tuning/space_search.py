@@ -10,7 +10,6 @@ that have run on these seeds, of this batch and of those before, gets no further
 
 from __future__ import annotations
 
-import json
 import logging
 import statistics
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mnemon import files
 from mnemon.errors import MnemonError, check_known
 from mnemon.experiments import protocol
 from mnemon.experiments.scenario import dataset_checksum
@@ -88,7 +88,7 @@ class SpaceSearch(Search):
         here = {c.key for c in self.candidates}
         # Of a search with other trials in the same log: they would be run again.
         before = [(key, seeds) for key, seeds in sorted(self.recalled.items()) if seeds and key not in here]
-        lines = [{"values": json.loads(key), "diverged": sorted(seeds)} for key, seeds in before]
+        lines = [{"values": files.parsed(key.encode()), "diverged": sorted(seeds)} for key, seeds in before]
         return about | ({"diverged_before": lines} if lines else {})
 
     def log_line(self, candidate: Candidate) -> dict[str, Any]:
