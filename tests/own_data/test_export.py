@@ -135,7 +135,7 @@ def test_torch_agrees_with_the_live_model_and_holds_no_pickle(name, tmp_path):
 
 
 def test_the_command_prints_the_file(tmp_path, capsys):
-    learned("embeddings", tmp_path / "model")
+    learned("embeddings, default", tmp_path / "model")
     words = ("export", str(tmp_path / "model"), "--format", "torch")
     assert run(*words, capsys=capsys)[0] == f"{tmp_path / 'model.pt2'}\n"
     assert run(*words, "--out", str(tmp_path / "a.pt2"), capsys=capsys)[0] == f"{tmp_path / 'a.pt2'}\n"
@@ -146,7 +146,7 @@ def test_a_full_disk_is_one_sentence(format, tmp_path, monkeypatch):
     """PyTorch's own writer would end the process."""
     if format == "onnx":
         pytest.importorskip("onnxscript")
-    learned("embeddings", tmp_path / "model")
+    learned("embeddings, default", tmp_path / "model")
 
     def full(path, content):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -158,7 +158,7 @@ def test_a_full_disk_is_one_sentence(format, tmp_path, monkeypatch):
 
 
 def test_from_python_a_path_may_be_text_and_something_must_be_learned(tmp_path):
-    classifier, _ = learned("embeddings", tmp_path / "model")
+    classifier, _ = learned("embeddings, default", tmp_path / "model")
     exporting.write(classifier, str(tmp_path / "q.pt2"), format="torch")
     assert zipfile.is_zipfile(tmp_path / "q.pt2")
     with pytest.raises(MnemonError, match=r"^there is nothing to export before something was learned\.$"):
@@ -167,7 +167,7 @@ def test_from_python_a_path_may_be_text_and_something_must_be_learned(tmp_path):
 
 
 def test_without_the_extra_there_is_a_sentence(tmp_path, monkeypatch):
-    learned("embeddings", tmp_path / "model")
+    learned("embeddings, default", tmp_path / "model")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MnemonError, match=r"exporting to onnx needs the extra: pip install 'mnemon\[export\]'"):
         exporting.export(tmp_path / "model")
