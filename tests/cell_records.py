@@ -103,5 +103,5 @@ def timed(steps, stream="split-cifar100-10", **change):
 
 
 def judged(found, lines=()):
-    """JobLock → verdict and numbers."""
+    """Claim → verdict and numbers."""
     return {line[0]: line[1:] for line in entries.check(results(found, lines=lines)).parts[0].rows}

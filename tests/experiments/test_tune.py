@@ -152,7 +152,7 @@ def test_where_all_diverge_nothing_is_chosen(tmp_path, copied, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([*words, str(tmp_path)])
     assert stop.value.code == 2
-    assert "every candidate diverged" in capsys.readouterr().err
+    assert "no candidate is left" in capsys.readouterr().err
     assert log(tmp_path)["chosen"] is None
     assert copied.read_bytes() == before
 

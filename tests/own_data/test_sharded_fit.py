@@ -35,6 +35,12 @@ class Here:
     def get(self, reference):
         return pickle.loads(reference)
 
+    def wait(self, references, timeout):
+        return references, []
+
+    def cancel(self, reference):
+        pass
+
     def cluster_resources(self):
         return {"CPU": 1}
 
@@ -104,9 +110,33 @@ def test_a_row_that_cannot_be_learned_is_named_and_what_was_before_it_kept(tmp_p
     path = tables.write(tmp_path / "birds.csv", found)
     with pytest.raises(MnemonError, match=r"birds.csv, line 152"):
         fit(path, tmp_path / "stop", columns=BIRD, method="slda", exam=0, on="ray")
-    assert OnlineClassifier.load(tmp_path / "stop").n_seen_ > 100
+    assert 100 < OnlineClassifier.load(tmp_path / "stop").n_seen_ <= 150
     done = fit(path, tmp_path / "skip", columns=BIRD, method="slda", exam=0, bad="skip", on="ray")
     assert (done.learned, done.skipped) == (199, 1)
+
+
+def test_what_lies_behind_a_failure_is_read_again_and_learned_once(tmp_path, here, monkeypatch):
+    found = tables.rows(600)
+    found[150]["a"], whole = "1e999", found[150]["a"]
+    path = tables.write(tmp_path / "birds.csv", found)
+    with pytest.raises(MnemonError, match=r"line 152"):
+        fit(path, tmp_path / "bad row", columns=BIRD, method="slda", exam=0, on="ray")
+    found[150]["a"] = whole
+    tables.write(path, found)
+    assert fit(path, tmp_path / "bad row", columns=BIRD, on="ray").samples == 600
+
+    get, calls = here.get, []
+
+    def fails_once(reference):
+        calls.append(reference)
+        if len(calls) == 2:
+            raise here.exceptions.RayError("a machine is gone")
+        return get(reference)
+
+    monkeypatch.setattr(here, "get", fails_once)
+    with pytest.raises(MnemonError, match="the same command goes on"):
+        fit(path, tmp_path / "machine", columns=BIRD, method="slda", exam=0, on="ray")
+    assert fit(path, tmp_path / "machine", columns=BIRD, on="ray").samples == 600
 
 
 def test_only_sums_can_be_merged(tmp_path, here):

@@ -61,7 +61,7 @@ def reproduce(
     work = paper.Reproduction(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))
     paper.check(fill)
     if not records_only:
-        plans = work.plans(paper.device_name(device))
+        plans = work.plans(paper.device_name(device, on))
         rows = [(plan.target, f"{plan.there} of {plan.of} {plan.what}", plan.to_make) for plan in plans]
         table(f"in {out}", ("target", "there", "to make"), rows)
         if dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 from pathlib import Path
@@ -91,6 +92,7 @@ def tune(
     from mnemon.experiments import protocol, tuning
     from mnemon.learning import plugins
     from mnemon.paper import beyond
+    from mnemon.runtime import ray_cluster
     from mnemon.runtime.progress import Progress
 
     check_known("search", search, ("grid", "tpe", "random"))
@@ -136,10 +138,11 @@ def tune(
         "command": shlex.join(words),
     }
     found: Search
-    if search == "grid":
-        found = tuning.search(method, stream, out, **about, **given)
-    else:
-        found = tuning.search_space(method, stream, out, sampler=search, **about, **given)
+    with ray_cluster.connected() if on == "ray" else contextlib.nullcontext():  # one cluster for all rounds
+        if search == "grid":
+            found = tuning.search(method, stream, out, **about, **given)
+        else:
+            found = tuning.search_space(method, stream, out, sampler=search, **about, **given)
     print(f"{method} on {found.stream}: {found.size}, validation accuracy in percent")
     _print_candidates(found)
     sentences([*found.sentences(), f"log: {found.log}"])

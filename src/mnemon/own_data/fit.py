@@ -155,16 +155,16 @@ class _Fitting:
             for lesson in self.source.lessons(self._length, stop, self.bar):
                 if self.elsewhere is not None and self.elsewhere.possible:
                     self.elsewhere.add(lesson)
-                    self._merge_shards()
+                    self._merge_shards(stop)
                 else:
                     self._take(lesson)
                 if time.monotonic() >= next_save and not stop():
                     self._save()
                     next_save = time.monotonic() + save_every
-            self._merge_shards(all=True)
+            self._merge_shards(stop, all=True)
         except MnemonError:  # a row that cannot be learned: what was learned before it is whole
             with contextlib.suppress(MnemonError):  # the first sentence counts
-                self._merge_shards(all=True)
+                self._merge_shards(stop, all=True)
             if self.unsaved:
                 self._save()
             raise
@@ -182,20 +182,24 @@ class _Fitting:
         counts = (self.learned, source.known, source.skipped, seconds, self.samples)
         return Fitted(source.unit, *counts, labels, self.journal)
 
-    def _merge_shards(self, *, all: bool = False) -> None:
+    def _merge_shards(self, stop: Callable[[], int], *, all: bool = False) -> None:
         """Take in what was learned elsewhere, in the order of the source."""
         if self.elsewhere is None:
             return
-        for lessons, other in self.elsewhere.done(all=all):
-            if other is None:  # one of its samples is refused: here it is found
+        try:
+            for lessons, other in self.elsewhere.done(stop, all=all):
+                if other is None:  # one of its samples is refused: here it is found
+                    for lesson in lessons:
+                        self._take(lesson)
+                    continue
+                samples = self.samples
+                self.classifier.merge(other)
                 for lesson in lessons:
-                    self._take(lesson)
-                continue
-            samples = self.samples
-            self.classifier.merge(other)
-            for lesson in lessons:
-                samples += len(lesson.y)
-                self._note_learned(lesson, samples, asked=0, right=0)
+                    samples += len(lesson.y)
+                    self._note_learned(lesson, samples, asked=0, right=0)
+        except MnemonError:
+            self.elsewhere.drop()
+            raise
 
     def _length(self) -> int:
         """A quarter of what was learned: a young model changes fast. Later as many as one question is worth; not more, since

@@ -8,8 +8,9 @@ depend on which of them was quick, and what is saved is always a beginning of th
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -21,9 +22,12 @@ from mnemon.learning.streaming import StreamingLearner
 from mnemon.own_data import asking
 from mnemon.own_data.sources import Lesson
 from mnemon.runtime import ray_cluster
+from mnemon.runtime.device import choose_device
 
 SHARD = 2000  # samples: what a shard sends back does not grow with them
 AHEAD = 2  # shards under way for each core: one is learned, one waits
+MOST_BYTES = 2**30  # of samples under way: they stay here until their shard is merged
+LOOK, PATIENCE = 0.2, 60.0  # seconds between two looks for a signal; those that shards under way have after one
 PLACES = ("ray",)
 
 
@@ -57,12 +61,18 @@ class Shards:
         if sum(len(each.y) for each in self.reading) >= SHARD:
             self._submit()
 
-    def done(self, *, all: bool = False) -> Iterator[tuple[list[Lesson], OnlineClassifier | None]]:
+    def done(
+        self, stop: Callable[[], int], *, all: bool = False
+    ) -> Iterator[tuple[list[Lesson], OnlineClassifier | None]]:
         """The shards that must be waited for before more are added, or all of them; None for one that cannot be learned as it
-        is, because of a sample in it."""
-        if all and self.reading:
+        is, because of a sample in it. Once stopped, what is not learned in time is left out, and read again by the next
+        command."""
+        if all and self.reading and not stop():
             self._submit()
         while self.under_way and (all or len(self.under_way) >= self.most):
+            if not self._is_ready(self.under_way[0].learned, stop):
+                self.drop()
+                return
             lessons, reference = self.under_way.popleft()
             try:
                 kind, found = self.ray.get(reference)
@@ -75,8 +85,27 @@ class Shards:
                 raise MnemonError(found)
             yield lessons, found
 
+    def drop(self) -> None:
+        """Leave out what was not merged: behind a shard that failed it would be no beginning of the source."""
+        for shard in self.under_way:
+            self.ray.cancel(shard.learned)
+        self.under_way.clear()
+        self.reading = []
+
+    def _is_ready(self, reference: Any, stop: Callable[[], int]) -> bool:
+        """Wait for a shard; False if it is not learned in time after a signal."""
+        end = None
+        while not self.ray.wait([reference], timeout=LOOK)[0]:
+            if stop():
+                end = time.monotonic() + PATIENCE if end is None else end
+                if time.monotonic() > end:
+                    return False
+        return True
+
     def _submit(self) -> None:
         samples = [(lesson.x, lesson.y) for lesson in self.reading]
+        size = sum(getattr(x, "nbytes", 0) for x, _ in samples)
+        self.most = max(2, min(self.most, MOST_BYTES // max(1, size)))
         self.under_way.append(Shard(self.reading, self.learn.remote(versions(), self.blank, samples)))
         self.reading = []
 
@@ -92,6 +121,8 @@ def shards(on: str | None, classifier: OnlineClassifier) -> Iterator[Shards | No
         raise MnemonError(
             "--on ray learns shards and merges them, which only sums allow: it needs --method slda, without --half-life."
         )
+    if choose_device(classifier.device).type != "cpu":
+        raise MnemonError("--on ray learns shards on the cores of the cluster; add --device cpu.")
     with ray_cluster.connected() as ray:
         yield Shards(ray, classifier)
 

@@ -72,7 +72,7 @@ class Reproduction:
         self, device: str, *, pool: str | None = None, steps: int | None = None, progress: Progress = SILENT
     ) -> None:
         """Make what is missing: the runs of all targets together, then the measurements of each."""
-        maker, here = Maker(device, progress, pool, steps), device_name(device)
+        maker, here = Maker(device, progress, pool, steps), device_name(device, pool)
         plans = self.plans(here)
         self.out.mkdir(parents=True, exist_ok=True)
         if runs := _in_order(plans):
@@ -122,9 +122,14 @@ def commands(plans: Sequence[TargetPlan], out: Path) -> list[str]:
     return made + ([f"# {names.plural(len(runs), 'run')} in all, each made once"] if runs else [])
 
 
-def device_name(device: str) -> str:
-    """As records and times have it."""
-    return Engine(choose_device(device)).name
+def device_name(device: str, pool: str | None = None) -> str:
+    """As records and times have it; a cluster may have what this machine lacks."""
+    try:
+        return Engine(choose_device(device)).name
+    except MnemonError:
+        if pool is None:
+            raise
+        return Engine(choose_device("auto")).name
 
 
 # --- documents

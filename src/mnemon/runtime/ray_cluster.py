@@ -40,7 +40,8 @@ def is_remote() -> bool:
 
 def _address() -> str:
     """Of the cluster to join; empty: one of our own is started."""
-    return os.environ.get("RAY_ADDRESS", "").removeprefix("local")
+    address = os.environ.get("RAY_ADDRESS", "")
+    return "" if address == "local" else address
 
 
 @contextlib.contextmanager
@@ -78,7 +79,7 @@ def _answers(address: str) -> None:
     if not colon or not port.isdigit():  # "auto": Ray looks for a cluster of this machine
         return
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except OSError as error:
         raise MnemonError(
             f"no Ray cluster answers at RAY_ADDRESS={address} ({error.strerror or error}); start one with `ray start --head`."

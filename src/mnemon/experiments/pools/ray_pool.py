@@ -65,14 +65,17 @@ class Ray(Pool):
         if device != "auto" and device.split(":")[0] not in ("cpu", "cuda"):
             raise MnemonError(f"on Ray a device is auto, cpu or cuda, not {device!r}.")
         ray_cluster.import_ray()  # the first thing to be said if it is missing
-        if device == "cpu" or (not ray_cluster.is_remote() and choose_device(device).type == "cpu"):
+        if device.split(":")[0] == "cpu" or (not ray_cluster.is_remote() and choose_device(device).type == "cpu"):
             return Engine(torch.device("cpu"), precision, deterministic)
         ray = self._connected()
         if not ray.cluster_resources().get("GPU"):
             if device != "auto":
                 raise MnemonError("no machine of the Ray cluster has a GPU; --device cpu takes their cores.")
             return Engine(torch.device("cpu"), precision, deterministic)
-        name = ray.get(ray.remote(num_gpus=1)(_device_name).remote())
+        try:
+            name = ray.get(ray.remote(num_gpus=1)(_device_name).remote())
+        except ray.exceptions.RayError as error:
+            raise ray_cluster.explained(error) from error
         return Engine(torch.device("cuda"), precision, deterministic, elsewhere=name)
 
     def at_once(self, engine: Engine) -> int:
@@ -90,7 +93,7 @@ def _device_name() -> str:
     return Engine(choose_device("cuda")).name
 
 
-@dataclass
+@dataclass(eq=False)
 class _Task:
     """A task under way. Ray gives its values in the order in which they were sent."""
 
@@ -113,6 +116,7 @@ class _Driver:
         self.given_up: dict[str, str] = {}  # run → why
         self.datasets: dict[str, Any] = {}
         self._size, self._asked = 1, -math.inf
+        self._quiet_since, self._told = time.monotonic(), False
         self.together = together or (min(AT_ONCE, math.ceil(len(work.jobs) / self.slots())) if self.cuda else 1)
         needs = {"num_cpus": 1, **({"num_gpus": 1} if self.cuda else {})}
         self.make_runs = ray.remote(num_returns="streaming", max_retries=0, **needs)(ray_task.make_runs)
@@ -139,6 +143,7 @@ class _Driver:
                 self._submit_all()
                 if self.tasks:
                     self._receive()
+                    self._tell_of_no_room()
                 elif self.queue:
                     self.emit(Waiting(len(self.queue)))
                     time.sleep(LOOK)
@@ -150,6 +155,15 @@ class _Driver:
                 f"{key} ({why}). The same command goes on from their checkpoints."
             )
 
+    def _tell_of_no_room(self) -> None:
+        """Say once that no task has begun: Ray would keep them waiting in silence."""
+        if any(task.heard for task in self.tasks):
+            self._quiet_since = time.monotonic()
+        elif time.monotonic() > self._quiet_since + PATIENCE and not self._told:
+            what = "GPU" if self.cuda else "core"
+            logger.warning(f"the Ray cluster has no free {what} for a run so far; `ray status` shows what it has")
+            self._told = True
+
     # --- submitting
 
     def _submit_all(self) -> None:
@@ -160,9 +174,14 @@ class _Driver:
                 return
             claims: dict[int, JobLock] = {}
             for _ in range(min(len(self.queue), self.together, self.work.limit - under_way)):
+                alone = self.deaths[self.queue[0].number] >= 2  # it, or one beside it, kills its process
+                if alone and claims:
+                    break
                 job = self.queue.popleft()
                 if claim := self._claim(job):
                     claims[job.number] = claim
+                    if alone:
+                        break
             if claims:
                 self._submit(claims)
 
@@ -216,6 +235,8 @@ class _Driver:
                 self._ended(task, str(error).strip().splitlines()[0])
             else:
                 task.heard = True
+                self.tasks.remove(task)
+                self.tasks.append(task)  # the others' turn: Ray looks at the first ones first
                 self._take(task, *item)
 
     def _take(self, task: _Task, kind: str, *values: Any) -> None:

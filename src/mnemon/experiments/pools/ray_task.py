@@ -126,7 +126,7 @@ class Sender(logging.Handler):
         super().__init__()
         self.out, self.outbox = work.out, outbox
         self.keys = {job.number: job.key for job in work.jobs}
-        self.next = 0.0
+        self.next: dict[int, float] = {}  # of a run: when its next step is sent
 
     def emit(self, record: logging.LogRecord) -> None:
         self(Message(record.name, record.levelno, record.getMessage()))
@@ -135,10 +135,10 @@ class Sender(logging.Handler):
         match event:
             case Waiting():
                 return
-            case Stepped():
-                if time.monotonic() < self.next:
+            case Stepped(number):
+                if time.monotonic() < self.next.get(number, 0.0):
                     return
-                self.next = time.monotonic() + OFTEN
+                self.next[number] = time.monotonic() + OFTEN
                 self.outbox.put(("event", to_json(event)))
             case Saved(number, folder):
                 if packed := checkpoint.pack(Path(folder)):

@@ -119,7 +119,10 @@ def search(
         found.rounds.append({"seeds": part, "candidates": len(going)})
         log.write(found)
         if not found.finalists:
-            raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a grid with a smaller lr.")
+            raise MnemonError(
+                f"no candidate is left, since those that went on to all seeds diverged; {found.log} has them all. "
+                "Try a grid with a smaller lr."
+            )
     return found
 
 

@@ -161,7 +161,10 @@ def search_space(
         _run_batch(found, device, pool, progress)
     log.write(found)
     if not found.finalists:
-        raise MnemonError(f"every candidate diverged; {found.log} has them all. Try a space with a smaller lr.")
+        raise MnemonError(
+            f"no candidate is left, since those that went on to all seeds diverged; {found.log} has them all. "
+            "Try a space with a smaller lr."
+        )
     return found
 
 
