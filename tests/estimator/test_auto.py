@@ -107,14 +107,6 @@ def test_an_option_that_only_a_network_has_asks_for_a_network(given):
     assert OnlineClassifier(**at_default).partial_fit(x, y).resolved_["method"] == "slda"
 
 
-def test_what_a_network_has_no_use_for_is_refused_with_it():
-    x, y = images()
-    with pytest.raises(MnemonError, match="hybrid trains its network, and patches are fitted"):
-        OnlineClassifier(lr=0.1, backbone="patches").partial_fit(x, y)
-    with pytest.raises(MnemonError, match="gaussian reads the statistics"):
-        OnlineClassifier(memory_size=50, classifier="gaussian").partial_fit(x, y)
-
-
 def test_it_is_the_model_of_the_same_choice_spelt_out():
     for samples, spelt in (
         (images, {"method": "slda", "backbone": PATCHES, "classifier": "gaussian:lam=0.1"}),
@@ -153,3 +145,26 @@ def test_images_learned_on_two_machines_merge_by_default():
     whole = start.fresh().partial_fit(x, y)
     start.merge(one).merge(two)
     assert np.abs(start.predict_proba(x) - whole.predict_proba(x)).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("shape", "method"), [((64, 1024), "hybrid"), ((16, 128), "hybrid"), ((8, 32), "slda"), ((14, 64), "slda")]
+)
+def test_long_and_narrow_images_are_learned_too(shape, method):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    x = (100 * y[:, None, None, None] + rng.integers(0, 100, (24, *shape, 1))).astype(np.uint8)
+    clf = OnlineClassifier().partial_fit(x, y)
+    assert clf.resolved_["method"] == method
+    assert clf.predict(x).shape == (24,)
+
+
+@pytest.mark.parametrize(
+    ("samples", "given"),
+    [(vectors, {"classifier": "gaussian", "memory_size": 100}), (images, {"backbone": "patches", "memory_size": 500})],
+)
+def test_options_that_contradict_each_other_are_named(samples, given):
+    with pytest.raises(
+        MnemonError, match=r"memory_size asks for a network, and (classifier|backbone)=.* for statistics"
+    ):
+        OnlineClassifier(**given).partial_fit(*samples())

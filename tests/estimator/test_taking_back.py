@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from test_estimator import blobs, everything, pictures, same
 
 import mnemon
@@ -486,3 +487,20 @@ def test_a_model_without_a_detector_or_an_exam_can_be_merged_in(tmp_path):
     del there._model.parts["drift"]  # as a model of mnemon 0.1 has none
     here.merge(there).save(tmp_path / "model")
     assert OnlineClassifier.load(tmp_path / "model").n_seen_ == 180
+
+
+@pytest.mark.parametrize(
+    ("left", "options"), [(6, {}), (5, {}), (30, {"method": "slda"}), (1, {"backbone": "identity"})]
+)
+def test_what_is_left_predicts_however_little_it_is(left, options):
+    """What removals leave of the scatter is rounding, and no reason to fail."""
+    digits = load_digits()
+    x = digits.data.astype(np.float32)
+    if not options:
+        x = (np.kron(digits.images, np.ones((1, 2, 2))) * 15).astype(np.uint8)
+    n = left + (6 if not options else 300)
+    clf = OnlineClassifier(**options, exam=0).partial_fit(x[:n], digits.target[:n])
+    clf.forget(x[: n - left], digits.target[: n - left])
+    alone = clf.fresh().partial_fit(x[n - left : n], digits.target[n - left : n])
+    agree = np.mean(clf.predict(x[400:600]) == alone.predict(x[400:600]))
+    assert agree > 0.85  # equal but for rounding, which decides where hardly anything was learned

@@ -352,6 +352,51 @@ def test_what_waits_can_be_retracted_and_may_then_be_of_another_kind(serve):
     assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
 
 
+def photos(n, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    return (rng.integers(0, 120, (n, 16, 16, 1)) + 120 * y[:, None, None, None]).astype(np.uint8), [
+        f"photo {c}" for c in y
+    ]
+
+
+def test_the_only_image_can_be_taken_back_and_something_else_be_taught(serve):
+    service = serve(options={})  # auto: statistics for images, a network for vectors
+    first = service.learn(*photos(1)).position
+    settled(service)
+    service.retract(first).result()
+    wait_for(lambda: service.kind is None)
+    service.learn(*samples(12))
+    assert settled(service).learning.state.method == "hybrid"
+    again = serve(serve.crash(service), options={})
+    assert learned_bytes(again) == learned_bytes(service)
+
+
+def test_after_a_crash_what_came_after_all_was_taken_back_is_there(serve):
+    service = serve(options={})
+    first = service.learn(*samples(3)).position
+    settled(service)
+    service.retract(first).result()
+    wait_for(lambda: service.kind is None)
+    service.learn(*photos(20))
+    assert settled(service).learning.state.method == "slda"
+    again = serve(serve.crash(service), options={})
+    assert (again.learning.state.method, again.learning.state.refused) == ("slda", {})
+    assert learned_bytes(again) == learned_bytes(service)
+
+
+def test_a_model_that_has_little_left_still_predicts_and_starts(serve):
+    service = serve(options={})
+    service.learn(*photos(10))
+    second = service.learn(*photos(5, 1)).position
+    settled(service)
+    service.retract(second).result()
+    wait_for(lambda: service.learning.state.classifier.n_seen_ == 10)
+    assert len(service.predict(photos(4, 2)[0])[1]) == 4
+    again = serve(serve.crash(service), options={})
+    assert len(again.predict(photos(4, 2)[0])[1]) == 4
+
+
 def test_samples_before_the_oldest_snapshot_cannot_be_retracted_from_a_network(serve, saved_often):
     service = serve(**saved_often)
     for i in range(5):

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from mnemon.errors import MnemonError
 from mnemon.estimator.embedding import network
 from mnemon.learning.backbones import architecture
-from mnemon.learning.methods.slda import SMALLEST
+from mnemon.learning.methods.slda import are_images
 from mnemon.learning.plugins import classifier as classifier_named
 
 AUTO = "auto"
@@ -54,11 +55,12 @@ def resolve(params: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]
 def _chosen(given: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, str]:
     body, classifier = network(given["backbone"]), given["classifier"]
     if asks_for_network(given):
+        _check_agreement(given)
         return NETWORK
     if isinstance(classifier, str) or not _is_auto(body):  # neither asks for a network: statistics of features
         fixed = isinstance(body, nn.Module) or (isinstance(body, str) and architecture(body).name == "identity")
-        return EMBEDDINGS if fixed else PATCHES if _are_images(shape) else {"method": "slda"}
-    return PATCHES if _are_images(shape) else NETWORK
+        return EMBEDDINGS if fixed else PATCHES if are_images(shape) else {"method": "slda"}
+    return PATCHES if are_images(shape) else NETWORK
 
 
 def asks_for_network(given: Mapping[str, Any]) -> bool:
@@ -67,13 +69,31 @@ def asks_for_network(given: Mapping[str, Any]) -> bool:
     if not all(_is(given[name], usual) for name, usual in OF_NETWORKS.items()):
         return True
     classifier, body = given["classifier"], network(given["backbone"])
-    if isinstance(classifier, str) and "statistics" not in classifier_named(classifier).needs:
+    if isinstance(classifier, str) and not _reads_statistics(classifier):
         return True
     if _is_auto(body):
         return False
     if isinstance(body, nn.Module):
         return any(p.requires_grad for p in body.parameters())
     return not isinstance(body, str) or architecture(body).trained
+
+
+def _check_agreement(given: Mapping[str, Any]) -> None:
+    """Refuse options of a network beside a classifier or backbone that only statistics have."""
+    options = [name for name, usual in OF_NETWORKS.items() if not _is(given[name], usual)]
+    body, classifier = network(given["backbone"]), given["classifier"]
+    of_statistics = [
+        *([f"classifier={classifier!r}"] if isinstance(classifier, str) and _reads_statistics(classifier) else []),
+        *([f"backbone={body!r}"] if isinstance(body, str) and body.partition(":")[0] == "patches" else []),
+    ]
+    if options and of_statistics:
+        raise MnemonError(
+            f"{options[0]} asks for a network, and {of_statistics[0]} for statistics (slda): leave one of them out."
+        )
+
+
+def _reads_statistics(classifier: str) -> bool:
+    return "statistics" in classifier_named(classifier).needs
 
 
 def _is(given: Any, usual: Any) -> bool:
@@ -85,8 +105,3 @@ def _is(given: Any, usual: Any) -> bool:
 
 def _is_auto(backbone: Any) -> bool:
     return isinstance(backbone, str) and backbone == AUTO
-
-
-def _are_images(shape: tuple[int, ...]) -> bool:
-    """Images in which patches have places; smaller ones are learned as vectors are."""
-    return len(shape) == 3 and min(shape[1:]) >= SMALLEST

@@ -54,7 +54,7 @@ class OnlineClassifier(
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
     method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
-                  `resolved_` says what it took. Images of at least 8 × 8 pixels: "slda" on patches
+                  `resolved_` says what it took. Images of at least 8 × 8 pixels, not long and narrow: "slda" on patches
                   (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.1"). Vectors, tables and smaller
                   images: "hybrid" with classifier="ridge", a network. Embeddings (backbone="identity", an Embedding, or a
                   module without a parameter to be trained): "slda", classifier="gaussian:lam=0.01". A network wherever
@@ -65,7 +65,8 @@ class OnlineClassifier(
                   "resnet18", "patches", "identity" (X holds features already), one of these with options
                   ("mlp:width=100"), any nn.Module, a function that makes one, or an `Embedding` of a function from raw
                   inputs to vectors
-    memory_size   samples kept for replay and for the class means
+    memory_size   samples kept for replay and for the class means. With method="auto", another size, batch_size or
+                  replay_size than the default asks for a network, for images too
     batch_size    new samples per step; a last, smaller batch is learned at once too
     replay_size   samples of the memory per step
     loss, classifier    other ones than the method's own, by name; a classifier may have options ("NAME:OPTION=VALUE")

@@ -58,6 +58,10 @@ class Draft:
         return found
 
 
+class NothingLeft(MnemonError):
+    """All that was learned would be taken back."""
+
+
 @contextmanager
 def _draft(model: Model) -> Iterator[Draft]:
     """What is done to the draft within takes the model's place, if all of it succeeds."""
@@ -65,7 +69,7 @@ def _draft(model: Model) -> Iterator[Draft]:
         draft = Draft(model)
         yield draft
         if not bool(draft.learner.seen.any()):
-            raise MnemonError("nothing that was learned would be left; fresh() makes one that has learned nothing.")
+            raise NothingLeft("nothing that was learned would be left; fresh() makes one that has learned nothing.")
         model.replace(draft.learner, draft.labels, draft.parts, draft.table)
 
 

@@ -115,6 +115,8 @@ class Gaussian:
         self._add_rows(torch.cat([gone.rows, lost.to(gone.rows.dtype)]), sign=-1)
         self.counts[c] = left
         self.weight -= gone.counts.sum()
+        if bool((self.counts <= 1).all() & (self.weight == self.counts.sum())):
+            self.scatter.zero_()  # no class has two samples: what is left is rounding
 
     def merge(self, other: Gaussian, classes: Tensor | None = None) -> None:
         """Take in what another learned on other samples; classes[c]: this one's index of the other's class c (None: the
@@ -200,11 +202,12 @@ class Gaussian:
             return self._unit_free(lam)
         sigma = self.covariance()
         trace = sigma.diagonal().mean()
-        # Before any class has two different samples Σ_w is 0: then the identity takes its place, which is NCM.
-        ridge = torch.where(trace > 0, lam * trace, 1.0)
+        # Before any class has two different samples Σ_w is 0, or what removals left of it: then the identity takes its place,
+        # which is NCM.
+        ridge = torch.where(trace > self.rounding.double().square().mean(), lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        weight = _solved(sigma, means, lam)
+        weight = _solved(sigma, means, lam, self._removed)
         return Discriminant(weight, self._bias(weight, means))
 
     def _unit_free(self, lam: float) -> Discriminant:
@@ -225,10 +228,15 @@ class Gaussian:
         sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
         sigma.diagonal().fill_(1.0)
         away = (means - centre) / unit * varies
-        weight = _solved(sigma, away, lam)  # of the features minus `centre`, in units of `unit`
+        weight = _solved(sigma, away, lam, self._removed)  # of the features minus `centre`, in units of `unit`
         weight = weight / unit
         # The centre is common to all classes, so it drops out of the softmax; it stays in the bias.
         return Discriminant(weight, self._bias(weight, means - centre) - weight @ centre)
+
+    @property
+    def _removed(self) -> bool:
+        """Whether samples were taken back, so that Σ_w holds the rounding of a difference."""
+        return bool(self.rounding.any())
 
     def _bias(self, weight: Tensor, means: Tensor) -> Tensor:
         """−½ μ_cᵀΣ⁻¹μ_c [C]; a class without samples cannot be predicted."""
@@ -308,9 +316,12 @@ class Gaussian:
         self.weight.fill_(weight)
 
 
-def _solved(sigma: Tensor, means: Tensor, lam: float) -> Tensor:
-    """Σ⁻¹μ_c as rows [C, D]."""
+def _solved(sigma: Tensor, means: Tensor, lam: float, removed: bool) -> Tensor:
+    """Σ⁻¹μ_c as rows [C, D]. Where samples were removed, Σ is lifted by what rounding may have taken from it."""
     factor, failed = torch.linalg.cholesky_ex(sigma)
+    if bool(failed) and removed:
+        sigma.diagonal().sub_(2 * torch.linalg.eigvalsh(sigma)[0])
+        factor, failed = torch.linalg.cholesky_ex(sigma)
     if bool(failed):  # λ is below what float32 holds of Σ_w
         raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
     return torch.cholesky_solve(means.T, factor).T

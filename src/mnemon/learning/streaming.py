@@ -199,7 +199,8 @@ class StreamingLearner(Learner):
             learner._need_fitted("it cannot be merged")
         if self.digest() != other.digest():
             raise MnemonError(
-                "only learners with the same features can be merged, and these have different dictionaries."
+                "only learners with the same features can be merged, and these have different dictionaries: "
+                "let both begin with fresh() of one model."
             )
         if self.views != other.views:
             raise MnemonError("a learner that learns mirror images too cannot be merged with one that does not.")

@@ -117,7 +117,9 @@ def shards(on: str | None, classifier: OnlineClassifier) -> Iterator[Shards | No
         yield None
         return
     check_known("place", on, PLACES)
-    if classifier.method != "slda" or classifier.half_life is not None:
+    begun = classifier.__sklearn_is_fitted__()
+    method = classifier.resolved_["method"] if begun else classifier.method
+    if method != "slda" or classifier.half_life is not None:
         raise MnemonError(
             "--on ray learns shards and merges them, which only sums allow: it needs --method slda, without --half-life."
         )

@@ -37,8 +37,8 @@ def restore(
         raise damaged(journal.path, f"it ends at event {journal.seq}, and a snapshot holds event {place.seq}")
     shape = first_shape(journal, taken_back) if place.number == 0 else ()
     state = State(snapshot.classifier, place.learned, refused=refusals(journal), retracted=set(), shape=shape)
-    if not state.subtracts:
-        state.retracted |= {each.position for each in taken_back}
+    # By the shape of each: once all was taken back, "auto" may have become another learner.
+    state.retracted |= {each.position for each in taken_back if not state.subtracts_for(each.shape)}
     state.follow(journal, place.seq)
     if state.acknowledged < journal.position:
         raise damaged(journal.path, f"the samples {state.acknowledged + 1:,} and after are not in it")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.auto import resolve
+from mnemon.estimator.taking_back import NothingLeft
 from mnemon.files import parsed
 from mnemon.learning.methods import given as method_given
 from mnemon.serve import samples as kinds
@@ -37,6 +38,7 @@ class Retraction(NamedTuple):
     position: int
     samples: int
     seq: int = 0
+    shape: tuple[int, ...] = ()  # of a sample
 
 
 def cut_draft(to: int) -> Draft:
@@ -71,8 +73,9 @@ def first_shape(journal: Journal, taken_back: list[Retraction]) -> tuple[int, ..
 
 
 def _retraction(event: Event) -> Retraction:
-    head = parsed(event.payload.partition(b"\n")[0])
-    return Retraction(head["position"], head["samples"], event.seq)
+    line, _, payload = event.payload.partition(b"\n")
+    head = parsed(line)
+    return Retraction(head["position"], head["samples"], event.seq, kinds.kind_of(kinds.decode(payload)).shape)
 
 
 class State:
@@ -100,9 +103,13 @@ class State:
     @property
     def subtracts(self) -> bool:
         """Whether samples can be taken back exactly, without learning the others again."""
+        return self.subtracts_for(self._shape)
+
+    def subtracts_for(self, shape: tuple[int, ...]) -> bool:
+        """The same, of samples of a shape where nothing is learned yet: what "auto" means depends on it."""
         model = self.classifier._model_or_none()
         method = (
-            method_given(resolve(self.classifier.get_params(deep=False), self._shape)["method"])
+            method_given(resolve(self.classifier.get_params(deep=False), shape)["method"])
             if model is None
             else type(model.choice.method)
         )
@@ -122,8 +129,10 @@ class State:
                 self.add(event)
             elif event.seq > after and event.kind == CUT:
                 self.cut(parsed(event.payload)["to"])
-            elif event.seq > after and event.kind == RETRACTED and self.subtracts:
-                self.retract(_retraction(event), event.payload.partition(b"\n")[2])
+            elif event.seq > after and event.kind == RETRACTED:
+                found = _retraction(event)
+                if found.position not in self.retracted and self.subtracts_for(found.shape):
+                    self.retract(found, event.payload.partition(b"\n")[2])
 
     def _check_gap(self, journal: Journal, event: Event) -> None:
         if event.position - event.samples > self.acknowledged:
@@ -181,7 +190,10 @@ class State:
         """Leave out what waits, and subtract what was learned (statistics alone can)."""
         if self.is_learned(retraction):
             start = retraction.position - retraction.samples
-            kinds.forget(self.classifier, kinds.decode(payload).part(0, self.learned - start))
+            try:
+                kinds.forget(self.classifier, kinds.decode(payload).part(0, self.learned - start))
+            except NothingLeft:  # as if nothing had ever been sent
+                self.classifier = OnlineClassifier(**self.classifier.get_params(deep=False))
         self.retracted.add(retraction.position)
 
 

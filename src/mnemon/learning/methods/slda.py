@@ -10,6 +10,17 @@ from mnemon.learning.method import Method
 from mnemon.learning.options import option
 
 SMALLEST = 8  # pixels along a side: with fewer, patches of 6 × 6 have no places to be averaged over
+LARGEST, LEAST = 48, 7  # images are halved to the first; what then has two places for patches along its shorter side
+
+
+def are_images(shape: tuple[int, ...]) -> bool:
+    """Whether patches, at their defaults, fit into samples of a shape; long and narrow images are vectors."""
+    if len(shape) != 3 or min(shape[1:]) < SMALLEST:
+        return False
+    short, longer = sorted(shape[1:])
+    while longer > LARGEST:
+        short, longer = short // 2, longer // 2
+    return short >= LEAST
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class SLDA(Method):
     @classmethod
     def default_backbone(cls, shape: tuple[int, ...]) -> str | None:
         """Patches for images; vectors are features already."""
-        return "patches" if len(shape) == 3 and min(shape[1:]) >= SMALLEST else "identity"
+        return "patches" if are_images(shape) else "identity"
 
     def augmentation(self) -> str:
         return "none" if self.views == 1 else "mirror"
