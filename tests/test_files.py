@@ -35,10 +35,10 @@ def test_records(tmp_path, capsys):
     )
 
 
-def test_a_card_is_damaged_and_the_other_datasets_are_listed(capsys):
-    card = data.cache_dir() / "birds" / "birds.json"
-    card.parent.mkdir(parents=True)
-    card.write_text(DEEP)
+def test_metadata_is_damaged_and_the_other_datasets_are_listed(capsys):
+    metadata = data.cache_dir() / "birds" / "birds.json"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(DEEP)
     out, _ = run("data", "list", capsys=capsys)
     assert "digits" in out
     (line,) = (line for line in out.splitlines() if "birds" in line)

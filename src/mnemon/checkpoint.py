@@ -141,7 +141,7 @@ def alone(folder: Path, name: str, timeout: float = -1) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             if newest(folder) == 0:
-                # Before the release: whoever gets hold of a file that has no name any more makes another one.
+                # Before the release: a process that locks a file which was removed makes another one.
                 (folder / name).unlink(missing_ok=True)
                 if made:
                     folder.rmdir()
@@ -164,8 +164,8 @@ def before(folder: Path, number: int) -> int:
 
 
 def read(folder: Path, number: int, check: Callable[[dict[str, Any], Shapes], None]) -> Checkpoint:
-    """One checkpoint from a stranger: no links are followed, and `check` sees its values and what the tensors claim to be
-    before any of them is read. Whatever is wrong is a ValueError or an OSError."""
+    """One checkpoint from an untrusted source: no links are followed, and `check` sees its values and what the tensors claim to
+    be before any of them is read. Whatever is wrong is a ValueError or an OSError."""
     return _read(folder, number, check)
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from mnemon import data
 from mnemon.data import definitions, fetch, store
 from mnemon.data.canonical import Content, canonical, checksum, stratified_split
-from mnemon.data.library import _card
+from mnemon.data.library import _metadata
 from mnemon.errors import MnemonError
 from mnemon.experiments.job import Assignment, resolve_all
 from mnemon.experiments.scenario import dataset_checksum, named_scenario
@@ -51,7 +51,7 @@ def content(seed: int = 0, n: int = 12, m: int = 6) -> Content:
 def put(name: str = "birds", seed: int = 0) -> Path:
     """Store a small dataset the way an import does."""
     small = replace(canonical(content(seed)), classes=("a", "b", "c"))
-    return store.write(name, small, _card(small, "a test"))
+    return store.write(name, small, _metadata(small, "a test"))
 
 
 def parts(folder: Path) -> list[str]:
@@ -234,16 +234,16 @@ def test_a_missing_file_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}', '{"version": 1}'])
 def test_a_damaged_json_is_named(text: str) -> None:
-    card = put().with_suffix(".json")
-    card.write_text(text)
-    with pytest.raises(MnemonError, match=f"{card} is damaged"):
+    metadata = put().with_suffix(".json")
+    metadata.write_text(text)
+    with pytest.raises(MnemonError, match=f"{metadata} is damaged"):
         data.load("birds")
     assert [info.state for info in data.listing() if info.name == "birds"] == ["damaged"]
 
 
 def test_a_json_whose_classes_do_not_fit_is_refused() -> None:
-    card = put().with_suffix(".json")
-    card.write_text(json.dumps({**json.loads(card.read_text()), "classes": ["a"]}))
+    metadata = put().with_suffix(".json")
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "classes": ["a"]}))
     with pytest.raises(MnemonError, match="its classes do not fit"):
         data.load("birds")
 
@@ -280,7 +280,7 @@ class Killed(BaseException):
 def test_killed_in_a_second_import_there_is_the_first_dataset_or_none(
     monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """At the moment when the file of arrays is there, but not its card; or when the card is about to go."""
+    """At the moment when the file of arrays is there, but not its metadata; or when the metadata is about to go."""
     put(seed=0)
     before = data.check("birds")
     original = getattr(Path, step)

@@ -319,9 +319,9 @@ def test_checkpoints_and_datasets_cross_machines_whole(tmp_path, monkeypatch):
     assert (found.number, found.tensors["w"].tolist(), found.values) == (3, [0, 1, 2, 3], {"position": 1})
     assert checkpoint.pack(tmp_path / "nothing") is None
     _import_a_dataset(tmp_path)
-    packed, card = store.pack("dots"), store.read_card("dots")
+    packed, metadata = store.pack("dots"), store.read_metadata("dots")
     monkeypatch.setenv("MNEMON_DATA", str(tmp_path / "other"))
     assert store.pack("dots") is None
     store.unpack("dots", *packed)
-    assert store.read_card("dots") == card
-    assert len(store.read("dots", expected=card.checksum).y_train) == card.train
+    assert store.read_metadata("dots") == metadata
+    assert len(store.read("dots", expected=metadata.checksum).y_train) == metadata.train

@@ -36,33 +36,33 @@ def load(name: str, *, fetch: bool = True) -> Dataset:
     known = _known(name)
     if known and known.bundled:
         content, _ = known.bundled()
-        return _dataset(name, content, _card(content, known.by_hand, known))
-    card = store.read_card(name)
-    if card is None:
+        return _dataset(name, content, _metadata(content, known.by_hand, known))
+    metadata = store.read_metadata(name)
+    if metadata is None:
         if not fetch:
             raise MnemonError(f"{name} is not here; bring it in with {repair_hint(name)}.")
         get(name)
-        card = store.read_card(name)
-        assert card is not None  # it was just written
+        metadata = store.read_metadata(name)
+        assert metadata is not None  # it was just written
     if known and known.classes and known.checksum and not known.copies_differ:
         # What we know is not left to what a JSON file says.
-        card = replace(card, classes=known.classes, mean=known.mean, std=known.std, checksum=known.checksum)
-    content = store.read(name, expected=card.checksum)
-    if int(content.y_train.max()) + 1 != len(card.classes):
+        metadata = replace(metadata, classes=known.classes, mean=known.mean, std=known.std, checksum=known.checksum)
+    content = store.read(name, expected=metadata.checksum)
+    if int(content.y_train.max()) + 1 != len(metadata.classes):
         raise MnemonError(
-            f"{store.card_file(name)} was altered: its classes do not fit; repair it with {repair_hint(name)}."
+            f"{store.metadata_file(name)} was altered: its classes do not fit; repair it with {repair_hint(name)}."
         )
-    return _dataset(name, content, card)
+    return _dataset(name, content, metadata)
 
 
-def edition(name: str) -> tuple[object, ...] | None:
+def stamp(name: str) -> tuple[object, ...] | None:
     """Changes when another dataset is stored under the name, or in another cache; downloaded first when it is not here."""
     known = _known(name)
     if known and known.bundled:
         return None
-    if store.edition(name) is None:
+    if store.stamp(name) is None:
         get(name)
-    return store.edition(name)
+    return store.stamp(name)
 
 
 def get(name: str, *, quiet: bool = False) -> Path:
@@ -93,7 +93,7 @@ def import_(name: str, path: str | os.PathLike[str], *, size: int | None = None,
         if known and known.read:
             return _store(known, known.read(source, progress), str(source), progress)
         content = folders.read_folder(source, size, progress)
-        return store.write(name, content, _card(content, str(source)))
+        return store.write(name, content, _metadata(content, str(source)))
     except OSError as error:
         raise MnemonError(f"cannot read {error.filename or source}: {error.strerror or error}.") from error
 
@@ -138,9 +138,9 @@ def _known(name: str) -> Definition | None:
     return definitions().get(name)
 
 
-def _card(content: Content, source: str, known: Definition | None = None) -> store.Card:
+def _metadata(content: Content, source: str, known: Definition | None = None) -> store.Metadata:
     """What is stored beside the arrays. Content that is not what its definition says is refused."""
-    card = store.Card(
+    metadata = store.Metadata(
         classes=known.classes if known and known.classes else content.classes,
         mean=known.mean if known else RGB,
         std=known.std if known else RGB,
@@ -150,28 +150,28 @@ def _card(content: Content, source: str, known: Definition | None = None) -> sto
         checksum=checksum(content),
         source=source,
     )
-    if known and not known.copies_differ and known.checksum not in (None, card.checksum):
+    if known and not known.copies_differ and known.checksum not in (None, metadata.checksum):
         raise MnemonError(
             f"{source} does not hold {known.name} as published: expected content SHA-256 {known.checksum}, "
-            f"found {card.checksum}; nothing was stored."
+            f"found {metadata.checksum}; nothing was stored."
         )
-    return card
+    return metadata
 
 
 def _store(known: Definition, content: Content, source: str, progress: Progress) -> Path:
     with progress.stage(f"order and verify {known.name}"):
         content = canonical(content)
-        card = _card(content, source, known)
-    path = store.write(known.name, content, card)
-    if known.checksum not in (None, card.checksum):
+        metadata = _metadata(content, source, known)
+    path = store.write(known.name, content, metadata)
+    if known.checksum not in (None, metadata.checksum):
         logger.warning(
-            f"{source} is not the reference copy of {known.title} (its content SHA-256 is {card.checksum}, the reference's "
+            f"{source} is not the reference copy of {known.title} (its content SHA-256 is {metadata.checksum}, the reference's "
             f"{known.checksum}): it is stored and can be used, but its images differ, and so will results."
         )
     return path
 
 
-def _dataset(name: str, content: Content, card: store.Card) -> Dataset:
+def _dataset(name: str, content: Content, metadata: store.Metadata) -> Dataset:
     import torch
 
     return Dataset(
@@ -180,10 +180,10 @@ def _dataset(name: str, content: Content, card: store.Card) -> Dataset:
         y_train=torch.from_numpy(content.y_train),
         x_test=torch.from_numpy(content.x_test),
         y_test=torch.from_numpy(content.y_test),
-        classes=card.classes,
-        mean=card.mean,
-        std=card.std,
-        checksum=card.checksum,
+        classes=metadata.classes,
+        mean=metadata.mean,
+        std=metadata.std,
+        checksum=metadata.checksum,
     )
 
 
@@ -191,19 +191,19 @@ def _info(name: str) -> Info:
     known = definitions().get(name)
     bundled = known is not None and known.bundled is not None
     try:
-        card = store.read_card(name)
-        state = "not here" if card is None else "ready" if store.data_file(name).is_file() else "damaged"
+        metadata = store.read_metadata(name)
+        state = "not here" if metadata is None else "ready" if store.data_file(name).is_file() else "damaged"
     except MnemonError:
-        card, state = None, "damaged"
+        metadata, state = None, "damaged"
     if bundled:
         state = "built in"
     return Info(
         name=name,
         description=known.description if known else "imported images",
-        classes=len(card.classes) if card else known.class_count if known else 0,
-        train=card.train if card else known.train if known else 0,
-        test=card.test if card else known.test if known else 0,
-        shape=card.shape if card else known.shape if known else (),
+        classes=len(metadata.classes) if metadata else known.class_count if known else 0,
+        train=metadata.train if metadata else known.train if known else 0,
+        test=metadata.test if metadata else known.test if known else 0,
+        shape=metadata.shape if metadata else known.shape if known else (),
         state=state,
         path=None if bundled or state == "not here" else store.data_file(name),
         licence=known.licence if known else "your own images",

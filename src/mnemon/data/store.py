@@ -28,7 +28,7 @@ ARRAYS = {"x_train": (np.uint8, 4), "y_train": (np.int64, 1), "x_test": (np.uint
 
 
 @dataclass(frozen=True)
-class Card:
+class Metadata:
     """What the JSON says about the arrays beside it."""
 
     classes: tuple[str, ...]
@@ -45,7 +45,7 @@ def data_file(name: str) -> Path:
     return cache_dir() / name / f"{name}.safetensors"
 
 
-def card_file(name: str) -> Path:
+def metadata_file(name: str) -> Path:
     return cache_dir() / name / f"{name}.json"
 
 
@@ -55,12 +55,12 @@ def stored() -> tuple[str, ...]:
         folders = sorted(folder.name for folder in cache_dir().iterdir())
     except OSError:  # no cache yet
         return ()
-    return tuple(name for name in folders if NAME.fullmatch(name) and card_file(name).is_file())
+    return tuple(name for name in folders if NAME.fullmatch(name) and metadata_file(name).is_file())
 
 
-def edition(name: str) -> tuple[str, int, int, int] | None:
+def stamp(name: str) -> tuple[str, int, int, int] | None:
     """What tells a stored dataset from those that were or will be stored under its name; None when none is there."""
-    path = card_file(name)
+    path = metadata_file(name)
     try:
         about = path.stat()
     except OSError:
@@ -68,25 +68,25 @@ def edition(name: str) -> tuple[str, int, int, int] | None:
     return str(path), about.st_ino, about.st_mtime_ns, about.st_size
 
 
-def write(name: str, content: Content, card: Card) -> Path:
+def write(name: str, content: Content, metadata: Metadata) -> Path:
     """Store a dataset; an interruption leaves what was there before, or nothing. Of two processes the later one's is kept."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     arrays = {key: np.ascontiguousarray(getattr(content, key)) for key in ARRAYS}
-    text = json.dumps({"version": LAYOUT, "name": name, **asdict(card)}, indent=1) + "\n"
-    path, card_path = data_file(name), card_file(name)
+    text = json.dumps({"version": LAYOUT, "name": name, **asdict(metadata)}, indent=1) + "\n"
+    path, metadata_path = data_file(name), metadata_file(name)
 
     def fill(part: Path) -> None:
         save_file(arrays, part)
         files.flush(part)  # a full disk shows here at the latest
-        card_path.unlink(missing_ok=True)  # the old card must not stand beside the new arrays
+        metadata_path.unlink(missing_ok=True)  # the old metadata must not stand beside the new arrays
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / ".lock"):
             files.replace(path, fill)
-            files.replace(card_path, lambda part: part.write_text(text, encoding="utf-8"))
+            files.replace(metadata_path, lambda part: part.write_text(text, encoding="utf-8"))
     except (OSError, SafetensorError) as error:
         raise MnemonError(
             f"cannot write {path}: {error}; set MNEMON_DATA to a folder that can be written and has room."
@@ -96,33 +96,33 @@ def write(name: str, content: Content, card: Card) -> Path:
 
 def pack(name: str) -> tuple[bytes, bytes] | None:
     """The files of a stored dataset, for another machine; None when it is not in the cache."""
-    if not card_file(name).is_file():
+    if not metadata_file(name).is_file():
         return None
     try:
-        return data_file(name).read_bytes(), card_file(name).read_bytes()
+        return data_file(name).read_bytes(), metadata_file(name).read_bytes()
     except OSError as error:
         raise MnemonError(f"{name} cannot be read ({error.strerror}); repair it with {repair_hint(name)}.") from None
 
 
-def unpack(name: str, arrays: bytes, card: bytes) -> None:
+def unpack(name: str, arrays: bytes, metadata: bytes) -> None:
     """Store a dataset that another machine has packed, unless it is here by now; `read` verifies it."""
     path = data_file(name)
     with files.explained(f"cannot write {path}; set MNEMON_DATA to a folder that can be written and has room"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / ".lock"):
-            if not card_file(name).is_file():
+            if not metadata_file(name).is_file():
                 files.write(path, arrays)
-                files.write(card_file(name), card)
+                files.write(metadata_file(name), metadata)
 
 
-def read_card(name: str) -> Card | None:
+def read_metadata(name: str) -> Metadata | None:
     """What is known of a stored dataset, unverified; None when it is not in the cache."""
-    path = card_file(name)
+    path = metadata_file(name)
     try:
         fields: dict[str, Any] = files.parsed(path.read_text(encoding="utf-8"))
         if fields["version"] != LAYOUT:
             raise ValueError("version")
-        return Card(
+        return Metadata(
             classes=tuple(str(label) for label in fields["classes"]),
             mean=float(fields["mean"]),
             std=float(fields["std"]),

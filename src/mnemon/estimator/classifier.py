@@ -156,7 +156,7 @@ class OnlineClassifier(
         return found, values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
 
     def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
-        """The first chunk makes the model: whoever comes meanwhile waits for it. Later chunks wait at the model's lock."""
+        """The first chunk makes the model: other threads wait for it. Later chunks wait at the model's lock."""
         if self.__sklearn_is_fitted__():
             return contextlib.nullcontext()
         with _BEGINNING:
@@ -368,7 +368,7 @@ class OnlineClassifier(
         return float(np.average(right, weights=weights))
 
     def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
-        """What predicts, and the samples. Whoever learns meanwhile changes neither."""
+        """What predicts, and the samples. A thread that learns meanwhile changes neither."""
         model = self._fitted()
         frozen = model.frozen()
         return frozen, self._read(X, model, frozen.table)

@@ -75,7 +75,7 @@ class Model:
             self.parts["drift"] = drift.Detector(inputs.shape, seed)
         self.labels = LabelTable()
         self.n_seen = self.n_classes = 0
-        self.lock = threading.RLock()  # held while a chunk is learned, and by whoever reads the learner itself
+        self.lock = threading.RLock()  # held while a chunk is learned, and while the learner itself is read
         self._frozen: Frozen | None = None
         self._warned = False  # of another scale, once
         self._warned_of_rows = False  # of more classes than memory rows, once
@@ -110,7 +110,7 @@ class Model:
         )
 
     def classes(self) -> NDArray[Any]:
-        while True:  # no lock, which whoever learns holds long
+        while True:  # no lock: a thread that learns holds it long
             table, n = self.labels, self.n_classes
             if self.labels is table:  # else `replace` came between the two
                 return class_array(table.labels[:n])
@@ -315,7 +315,7 @@ class Model:
         learn(start, len(x))
 
     def frozen(self) -> Frozen:
-        """The model as the last whole chunk left it. While nobody learns, and while a chunk is being learned of which the
+        """The model as the last whole chunk left it. While no thread learns, and while a chunk is being learned of which the
         state before is at hand, this costs nothing; else the first one to ask makes it."""
         frozen = self._frozen
         if frozen is None:

@@ -1,7 +1,7 @@
 """An OnlineClassifier on disk: a folder with one checkpoint, from which learning goes on bit for bit.
 
 Nothing in it can run code, so what is code (a network or a method of one's own) is handed over again when loading. A model
-may come from a stranger: each value and each shape is checked before anything is built from it.
+may come from an untrusted source: each value and each shape is checked before anything is built from it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise MnemonError(f"{folder} is a file; a model is saved as a folder.")
     names = [path.name for path in folder.iterdir() if not is_clutter(path.name)] if folder.is_dir() else []
-    strangers = [name for name in names if not checkpoint.belongs(name) and not OTHERS.fullmatch(name)]
-    if strangers:
-        raise MnemonError(f"{folder} holds other files ({strangers[0]} …); save the model in a folder of its own.")
+    foreign = [name for name in names if not checkpoint.belongs(name) and not OTHERS.fullmatch(name)]
+    if foreign:
+        raise MnemonError(f"{folder} holds other files ({foreign[0]} …); save the model in a folder of its own.")
 
 
 def save(

@@ -1,6 +1,6 @@
 """What a model's folder says about being served: the journal's file, the process that has it, samples not learned yet.
 
-`mnemon.serve` writes these; whoever loads the model as a folder must know of them.
+`mnemon.serve` writes these; code that loads the model as a folder must know of them.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ def _into(mine: Feature, its: Feature, a: NDArray[np.float64], b: NDArray[np.flo
 
 
 def _feature(found: Any) -> Feature:
-    """A feature that a stranger may have written."""
+    """A feature from a file that may come from anywhere."""
     keys = {"name", "kind", "fill", "value", "missing", "other", "categories"}
     if not isinstance(found, dict) or found.keys() != keys:
         raise ValueError("a feature is not described as it should be")

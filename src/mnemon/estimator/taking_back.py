@@ -1,7 +1,7 @@
 """Taking back what was learned: samples or a class are forgotten, classes renamed or joined, two models made one.
 
 Each function works on a copy of the learner and puts it in the model's place at the end: an error or an interrupt before
-leaves the model as it was, and whoever predicts meanwhile sees the model before or the one after.
+leaves the model as it was, and threads that predict meanwhile see the model before or the one after.
 
 Statistics (`slda`) give exactly what they would be had it never been learned, or been learned that way from the start. A
 network cannot: what is taken back leaves its memory and its tables, and its weights keep what they learned from it.

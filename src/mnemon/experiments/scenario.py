@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mnemon import data, streams
 from mnemon.data.arrays import samples
-from mnemon.data.library import edition
+from mnemon.data.library import stamp
 from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.spec import Spec
@@ -45,7 +45,7 @@ def named_scenario(
 ) -> Scenario:
     """The paper's protocol for a stream's name; `epochs` above 0 shuffles the same samples (i.i.d.)."""
     name = protocol.parse(stream)
-    dataset = _resident(name.dataset, device, edition(name.dataset))
+    dataset = _resident(name.dataset, device, stamp(name.dataset))
     labels = dataset.y_train.numpy()  # labels stay on the host, samples live on the device
     parts = protocol.partition(labels, name.rules, seed)
     made = protocol.make(name, labels[parts.train], seed, order)
@@ -86,7 +86,7 @@ def with_backbone(scenario: Scenario, choice: Choice, given: Backbone | None) ->
 def dataset_checksum(stream: str, device: torch.device) -> str:
     """Of the dataset behind a stream's name."""
     name = protocol.parse(stream).dataset
-    return _verified(name, device, edition(name))
+    return _verified(name, device, stamp(name))
 
 
 @lru_cache(maxsize=2)

@@ -61,12 +61,12 @@ def _drawn(found: Evaluation) -> Confusion:
 def page(found: Evaluation, *, model: str, data: str) -> str:
     classes, drawn = found.classes(), _drawn(found)
     count = _classes(len(classes))
-    strangers = [c for c in classes if not c.learned]
+    unknown = [c for c in classes if not c.learned]
     notes = []
-    if strangers:
+    if unknown:
         notes.append(
-            f"Never shown to the model, so counted as wrong: {_listed([c.label for c in strangers])} "
-            f"({names.plural(sum(c.samples for c in strangers), found.unit)})."
+            f"Never shown to the model, so counted as wrong: {_listed([c.label for c in unknown])} "
+            f"({names.plural(sum(c.samples for c in unknown), found.unit)})."
         )
     if found.skipped:
         what = "file" if found.unit == "image" else found.unit

@@ -1,4 +1,4 @@
-"""Warnings that point to the line of whoever called mnemon, however deep in it they are made."""
+"""Warnings that point to the line that called mnemon, however deep in it they are made."""
 
 from __future__ import annotations
 

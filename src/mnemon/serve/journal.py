@@ -104,7 +104,7 @@ class Journal:
         return self._ask(_Request((), Future(), (name, payload)))
 
     def _ask(self, request: _Request) -> Future[list[Ack]]:
-        request.done.set_running_or_notify_cancel()  # whoever asked may go; what is begun is done
+        request.done.set_running_or_notify_cancel()  # the caller may leave; what is begun is done
         with self._wake:
             if self.failed is not None or self._closing:
                 request.done.set_exception(JournalFailed(self.failed or "the model is being closed."))

@@ -312,7 +312,7 @@ class Learning:
     def ask_retract(self, position: int) -> Future[None]:
         """Done when it is sure that these samples go: when it is in the journal."""
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # whoever asked may go; what is begun is done
+        done.set_running_or_notify_cancel()  # the caller may leave; what is begun is done
 
         def command() -> None:
             try:

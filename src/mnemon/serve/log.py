@@ -12,7 +12,7 @@ MOST = 1000
 
 
 class Log:
-    """Any thread may add and read. The oldest events go: whoever reads too slowly misses some, and nobody waits for him."""
+    """Any thread may add and read. The oldest events are dropped: a reader that is too slow misses some."""
 
     def __init__(self) -> None:
         self._lock, self._numbers = threading.Lock(), itertools.count(1)

@@ -47,7 +47,7 @@ class Published(NamedTuple):
 
 def publish(classifier: OnlineClassifier, learned: int) -> Published:
     """The state that the last chunk left; to be called by the thread that learns, since class means and the exam are computed
-    here, so that whoever predicts does not wait for them."""
+    here, so that predictions do not wait for them."""
     model = classifier._model_or_none()
     if model is None:
         return Published(classifier, None, None, learned, [])

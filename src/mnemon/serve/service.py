@@ -65,7 +65,7 @@ class Request(NamedTuple):
 
 
 class Service:
-    """One model in one folder, which no other process may have meanwhile. Threads: whoever asks, one that writes the
+    """One model in one folder, which no other process may have meanwhile. Threads: the callers', one that writes the
     journal, one that learns."""
 
     def __init__(

@@ -93,7 +93,7 @@ def _ask(switch: Any, ended: threading.Event, stopping: threading.Event) -> None
 def _bring(datasets: dict[str, Any]) -> None:
     """Store the datasets that this machine lacks."""
     for name, reference in datasets.items():
-        if store.read_card(name) is None:
+        if store.read_metadata(name) is None:
             store.unpack(name, *ray_cluster.import_ray().get(reference))
 
 

@@ -95,7 +95,7 @@ def read_tokens(path: Path) -> list[Token]:
 
 def token_of(token: str, scopes: frozenset[str] = SCOPES) -> Token:
     if len(token) < 16:
-        raise MnemonError("a token has at least 16 characters, so that nobody guesses it.")
+        raise MnemonError("a token has at least 16 characters, so that it cannot be guessed.")
     return Token(digest(token), scopes)
 
 

@@ -33,7 +33,7 @@ class Models:
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self.stopping = False  # whoever watches is to go
+        self.stopping = False  # requests that watch are to end
         # Chunks of several models take turns: a processor is left for those who ask.
         self._turn = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
         if not self._several:
