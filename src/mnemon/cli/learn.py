@@ -10,8 +10,17 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
+from mnemon.cli.new_model import (
+    NewBackbone,
+    NewBatchSize,
+    NewExam,
+    NewMemorySize,
+    NewMethod,
+    NewRate,
+    NewSeed,
+    NewSize,
+)
 from mnemon.cli.options import Device, Quiet, flag, unset
-from mnemon.cli.own_data import _new
 from mnemon.errors import MnemonError, check_known
 
 Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on", metavar="MODEL")]]
@@ -33,18 +42,14 @@ def learn(
     ] = None,
     follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
     skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
-    method: Annotated[
-        str | None, _new("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
-    ] = None,
-    backbone: Annotated[str | None, _new("what makes features of a sample", "auto")] = None,
-    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
-    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
-    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
-    exam: Annotated[
-        int | None, _new("samples of a class held out of learning, to ask what it forgot", "20", "INT")
-    ] = None,
-    seed: Annotated[int | None, _new("of the network and the replay", "0", "INT")] = None,
-    size: Annotated[int | None, _new("bring images to this many pixels a side", "32", "PIXELS")] = None,
+    method: NewMethod = None,
+    backbone: NewBackbone = None,
+    memory_size: NewMemorySize = None,
+    batch_size: NewBatchSize = None,
+    lr: NewRate = None,
+    exam: NewExam = None,
+    seed: NewSeed = None,
+    size: NewSize = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
+from mnemon.cli.new_model import NewBatchSize, NewMemorySize, NewMethod, NewRate, of_new_model
 from mnemon.cli.options import Device, Quiet, flag, unset
 from mnemon.cli.output import printable, table
 from mnemon.errors import MnemonError
@@ -31,11 +32,6 @@ Labels = Annotated[
 ]
 Id = Annotated[str | None, unset("a column that names the row; not a feature", "COLUMN")]
 Ignore = Annotated[tuple[str, ...], unset("columns that are no features", "COLUMN …")]
-
-
-def _new(text: str, default: str, metavar: str = "NAME") -> Any:
-    """Describe an option that is fixed once the model is made."""
-    return arg(help=text, metavar=metavar, help_behavior_hint=f"(for a new model: {default})")
 
 
 def fit(
@@ -67,37 +63,37 @@ def fit(
         ),
     ] = None,
     size: Annotated[
-        int | None, _new("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
+        int | None, of_new_model("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
     ] = None,
-    method: Annotated[
-        str | None, _new("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
+    method: NewMethod = None,
+    loss: Annotated[str | None, of_new_model("another loss; `mnemon list losses`", "the method's")] = None,
+    classifier: Annotated[
+        str | None, of_new_model("another classifier; `mnemon list classifiers`", "the method's")
     ] = None,
-    loss: Annotated[str | None, _new("another loss; `mnemon list losses`", "the method's")] = None,
-    classifier: Annotated[str | None, _new("another classifier; `mnemon list classifiers`", "the method's")] = None,
     backbone: Annotated[
         str | None,
-        _new(
+        of_new_model(
             "what makes features of a sample; `mnemon list backbones`",
             "auto, by the method: patches of images, an MLP for rows",
         ),
     ] = None,
-    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
-    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
-    replay_size: Annotated[int | None, _new("samples of the memory per step", "10", "INT")] = None,
-    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
+    memory_size: NewMemorySize = None,
+    batch_size: NewBatchSize = None,
+    replay_size: Annotated[int | None, of_new_model("samples of the memory per step", "10", "INT")] = None,
+    lr: NewRate = None,
     gamma: Annotated[
-        float | None, _new("weight of the discriminative loss", "one that works without tuning", "FLOAT")
+        float | None, of_new_model("weight of the discriminative loss", "one that works without tuning", "FLOAT")
     ] = None,
     half_life: Annotated[
         str | None,
-        _new(
+        of_new_model(
             "samples of a class after which one counts half; auto: once the class has drifted", "nothing ages", "N|auto"
         ),
     ] = None,
     exam: Annotated[
-        int | None, _new("samples of a class held out of learning, to calibrate confidence", "20", "INT")
+        int | None, of_new_model("samples of a class held out of learning, to calibrate confidence", "20", "INT")
     ] = None,
-    seed: Annotated[int | None, _new("of the network, the replay and the shuffling", "0", "INT")] = None,
+    seed: Annotated[int | None, of_new_model("of the network, the replay and the shuffling", "0", "INT")] = None,
     device: Device = "auto",
     on: Annotated[
         str | None,

@@ -9,8 +9,17 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
+from mnemon.cli.new_model import (
+    NewBackbone,
+    NewBatchSize,
+    NewExam,
+    NewMemorySize,
+    NewMethod,
+    NewRate,
+    NewSeed,
+    NewSize,
+)
 from mnemon.cli.options import Device, unset
-from mnemon.cli.own_data import _new
 from mnemon.errors import MnemonError
 
 Place = Positional[
@@ -37,18 +46,14 @@ def serve(
     recovery: Annotated[
         float, arg(metavar="SECONDS", help="what a restart after a crash may take, beside the start")
     ] = 10.0,
-    method: Annotated[
-        str | None, _new("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
-    ] = None,
-    backbone: Annotated[str | None, _new("what makes features of a sample", "auto")] = None,
-    memory_size: Annotated[int | None, _new("samples kept for replay and class means", "1000", "INT")] = None,
-    batch_size: Annotated[int | None, _new("new samples per step", "10", "INT")] = None,
-    lr: Annotated[float | None, _new("learning rate", "one that works without tuning", "FLOAT")] = None,
-    exam: Annotated[
-        int | None, _new("samples of a class held out of learning, to ask what it forgot", "20", "INT")
-    ] = None,
-    seed: Annotated[int | None, _new("of the network and the replay", "0", "INT")] = None,
-    size: Annotated[int | None, _new("bring images to this many pixels a side", "32", "PIXELS")] = None,
+    method: NewMethod = None,
+    backbone: NewBackbone = None,
+    memory_size: NewMemorySize = None,
+    batch_size: NewBatchSize = None,
+    lr: NewRate = None,
+    exam: NewExam = None,
+    seed: NewSeed = None,
+    size: NewSize = None,
     device: Device = "auto",
 ) -> None:
     """Serve a model over HTTP that goes on learning: what was acknowledged survives any crash and is learned exactly once.

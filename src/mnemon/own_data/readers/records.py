@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from mnemon.own_data.readers.reader import Chunk, Columns, Length, Position, Ref
 Row = dict[str, Any]
 
 
-class Records:
+class Records(ABC):
     """The part that readers of tables share. A subclass says where it is and hands out (number, row) or (number, sentence)."""
 
     key = "line"
@@ -23,17 +24,17 @@ class Records:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
 
+    @abstractmethod
     def rows(self, start: Position) -> Iterator[tuple[int, Row | str]]:
         """The rows behind `start` with their numbers; a sentence in the place of a row that is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def position(self) -> Position:
         """Behind the row that was handed out last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def done(self) -> float:
         """The share of the file that was handed out."""
-        raise NotImplementedError
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
         x: list[Row] = []
