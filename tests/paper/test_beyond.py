@@ -14,9 +14,20 @@ from mnemon import cli, report
 from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
-from mnemon.paper import beyond, documents, pages, plan, ranking, reproduce, row_settings
-from mnemon.paper.beyond import Ablation, TrackRow
+from mnemon.paper import (
+    beyond,
+    beyond_readings,
+    documents,
+    pages,
+    patches_ablation,
+    plan,
+    ranking,
+    reproduce,
+    row_settings,
+)
+from mnemon.paper.beyond import TrackRow
 from mnemon.paper.pareto import Trade, front
+from mnemon.paper.patches_ablation import Ablation
 from mnemon.paper.plan import Scope
 from mnemon.paper.results import Results
 from mnemon.paper.row_settings import Chosen
@@ -27,7 +38,7 @@ from mnemon.render.tables import Bold
 ROOT = Path(__file__).parents[2]
 STREAM, OTHER = "split-cifar10", "split-cifar100-20"
 
-REAL = {"ROWS": beyond.ROWS, "ABLATION": beyond.ABLATION, "spec": Ablation.spec, "PATH": row_settings.PATH}
+REAL = {"ROWS": beyond.ROWS, "ABLATION": patches_ablation.LINES, "spec": Ablation.spec, "PATH": row_settings.PATH}
 
 # Rows of things that every version has, in the place of the real ones.
 TWO_READ_OUTS = TrackRow(
@@ -48,7 +59,7 @@ LINES = (
 def _rows(monkeypatch, tmp_path):
     """These rows, and a file of settings with one line: what was chosen for the trained row on Split CIFAR-10."""
     monkeypatch.setattr(beyond, "ROWS", (TWO_READ_OUTS, PAPERS_OWN, SMALL, FREE, STRANGE))
-    monkeypatch.setattr(beyond, "ABLATION", LINES)
+    monkeypatch.setattr(patches_ablation, "LINES", LINES)
     monkeypatch.setattr(Ablation, "spec", ablation_spec)
     monkeypatch.setattr(row_settings, "PATH", tmp_path / "settings" / "beyond.json")
     row_settings.PATH.parent.mkdir()
@@ -103,7 +114,7 @@ def lines_of(table):
 
 
 def table_of(found, stream=STREAM):
-    return stream_table(stream, beyond.readings(results(found), stream))
+    return stream_table(stream, beyond_readings.readings(results(found), stream))
 
 
 # --- what is planned
@@ -310,7 +321,7 @@ def test_the_front_is_whom_nobody_beats():
 
 
 def test_points_are_what_validation_chose_and_the_bound_is_never_on_the_front():
-    found = beyond.points(beyond.readings(results(everything()), STREAM), "multiplications")
+    found = beyond_readings.points(beyond_readings.readings(results(everything()), STREAM), "multiplications")
     assert {p.reading.title: (p.cost / 1e6, p.accuracy.mean, p.best) for p in found} == {
         "ER": (330, pytest.approx(40), False),
         "hybrid": (331, pytest.approx(51), False),
@@ -321,7 +332,7 @@ def test_points_are_what_validation_chose_and_the_bound_is_never_on_the_front():
         "B: patches": (40, pytest.approx(73), True),
         "C: patches, K 512": (90, pytest.approx(76), True),
     }
-    state = beyond.points(beyond.readings(results(everything()), STREAM), "state_bytes")
+    state = beyond_readings.points(beyond_readings.readings(results(everything()), STREAM), "state_bytes")
     assert [p.reading.title for p in state if p.best] == ["B: patches", "C: patches, K 512"]
 
 

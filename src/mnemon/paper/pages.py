@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
-from mnemon.paper import beyond, cells, numbers
+from mnemon.paper import beyond, beyond_readings, cells, numbers
 from mnemon.paper.cells import Cell
 from mnemon.paper.comparison import AGREES, LEGEND, NOTHING, mark, ours, theirs, verdict, with_runs
 from mnemon.paper.results import Results
@@ -99,7 +99,7 @@ def _beyond(method: str, results: Results) -> Table:
     rows = []
     for row in (row for row in beyond.known_rows() if row.method == method):
         for stream in (s for s in (*beyond.STREAMS, *beyond.ALSO) if row.on(s)):
-            for reading in (r for r in beyond.of_row(results, row, stream) if r.accuracy):
+            for reading in (r for r in beyond_readings.of_row(results, row, stream) if r.accuracy):
                 lost = NOTHING if reading.forgetting is None else with_runs(reading.forgetting)
                 rows.append([names.stream(stream), row.track, row.label, ours(reading.runs), lost])
     notes = [

@@ -10,8 +10,9 @@ from typing import Any
 
 from mnemon import files
 from mnemon.experiments.stats import estimate
-from mnemon.paper import beyond, documents, ranking, searches
-from mnemon.paper.beyond import ABLATION_SEEDS, ABLATION_STREAMS, PANELS, PAPER, STREAMS, TRACKS, Point, Reading
+from mnemon.paper import beyond, beyond_readings, documents, patches_ablation, ranking, searches
+from mnemon.paper.beyond import PANELS, PAPER, STREAMS, TRACKS
+from mnemon.paper.beyond_readings import Point, Reading
 from mnemon.paper.comparison import NOT_RUN, NOTHING, with_runs
 from mnemon.paper.drawing import COLOURS, MUTED, PointLabel, label_points, panels
 from mnemon.paper.plan import Scope, TargetPlan, can_run, each_training_once, missing
@@ -53,13 +54,13 @@ class Beyond(Target):
         rows = [row for row in beyond.known_rows() if not scope.methods or row.method in scope.methods]
         plan.searches = [command for command, s in beyond.searches(rows, streams).items() if can_run(s)]
         for row, stream in ((row, stream) for stream in streams for row in rows if row.on(stream)):
-            found = beyond.of_row(results, row, stream)
+            found = beyond_readings.of_row(results, row, stream)
             plan.of += len(found)
             plan.there += sum(len(reading.runs.records) == len(results.seeds) for reading in found)
             lacking = {seed for reading in found for seed in results.seeds if seed not in reading.runs.records}
             if found[0].searched:
                 plan.need(row.spec(stream, seed) for seed in sorted(lacking))
-        beside = [ranking.cell(each, stream) for stream in streams for each in beyond.BESIDE]
+        beside = [ranking.cell(each, stream) for stream in streams for each in beyond_readings.BESIDE]
         beside = [cell for cell in beside if scope(cell.row.method, cell.stream)]
         plan.of += len(beside)
         plan.there += sum(len(results.of(cell).records) == len(results.seeds) for cell in beside)
@@ -70,12 +71,12 @@ class Beyond(Target):
     def _plan_ablation(self, plan: TargetPlan, scope: Scope, results: Results) -> None:
         """Lines that share a training have it made once."""
         absent = []
-        for each in beyond.known_ablation():
-            for stream in (s for s in ABLATION_STREAMS if scope(each.spec(s, 0).method, s)):
-                there = beyond.validated(results, each, stream)
+        for each in patches_ablation.known_lines():
+            for stream in (s for s in patches_ablation.STREAMS if scope(each.spec(s, 0).method, s)):
+                there = patches_ablation.validated(results, each, stream)
                 plan.of += 1
-                plan.there += len(there) == len(ABLATION_SEEDS)
-                absent += [each.spec(stream, seed) for seed in ABLATION_SEEDS if seed not in there]
+                plan.there += len(there) == len(patches_ablation.SEEDS)
+                absent += [each.spec(stream, seed) for seed in patches_ablation.SEEDS if seed not in there]
         plan.need(each_training_once(absent))
 
     def write(self, results: Results) -> list[str]:
@@ -94,8 +95,8 @@ class Beyond(Target):
 
     def tables(self, results: Results) -> list[Table]:
         """A table for each stream: all rows, run or not."""
-        streams = dict.fromkeys((*STREAMS, *beyond.shown_streams(results)))
-        return [stream_table(stream, beyond.readings(results, stream)) for stream in streams]
+        streams = dict.fromkeys((*STREAMS, *beyond_readings.shown_streams(results)))
+        return [stream_table(stream, beyond_readings.readings(results, stream)) for stream in streams]
 
     def blocks(self) -> dict[str, Block]:
         return {
@@ -111,7 +112,7 @@ class Beyond(Target):
 
 def stream_table(stream: str, found: Sequence[Reading]) -> Table:
     """The rows on one stream."""
-    best = beyond.best_of_tracks(found)
+    best = beyond_readings.best_of_tracks(found)
     rows = [_line(reading, any(reading is other for other in best)) for reading in found]
     return Table(f"beyond-{stream}", names.stream(stream), [Part(COLUMNS, rows)], _notes(found))
 
@@ -143,7 +144,7 @@ def _millions(value: int | None) -> str:
 
 def _notes(found: Sequence[Reading]) -> list[str]:
     notes = []
-    if over := beyond.over_budget(found):
+    if over := beyond_readings.over_budget(found):
         notes.append(f"Above the budget of track B: {', '.join(reading.label for reading in over)}.")
     if any(reading.choices > 1 for reading in found):
         notes.append("* the read-out that validation chose.")
@@ -177,7 +178,7 @@ def _block(results: Results, _: Path) -> str:
     """The tables of the streams that a row was run on, without the read-outs that were not."""
     tables, absent = [], []
     for stream in (*STREAMS, *beyond.ALSO):
-        found = beyond.readings(results, stream)
+        found = beyond_readings.readings(results, stream)
         run = [reading for reading in found if reading.accuracy]
         if any(reading.track != PAPER for reading in run):
             tables.append(stream_table(stream, run))
@@ -192,18 +193,20 @@ def _block(results: Results, _: Path) -> str:
 def ablation(results: Results) -> Table:
     """What each part of the patches is worth, on validation samples."""
     rows, before = [], ""
-    for each in beyond.known_ablation():
-        found = [estimate(beyond.validated(results, each, stream).values()) for stream in ABLATION_STREAMS]
+    for each in patches_ablation.known_lines():
+        found = [
+            estimate(patches_ablation.validated(results, each, stream).values()) for stream in patches_ablation.STREAMS
+        ]
         texts = [NOT_RUN if one is None else one.text() for one in found]
         rows.append(["" if each.changed == before else each.changed, each.label, *texts])
         before = each.changed
+    seeds = names.ranges(patches_ablation.SEEDS)
     notes = [
-        f"Percent on validation samples, mean ± half-width of the 95 % interval over seeds {names.ranges(ABLATION_SEEDS)}. One "
-        f"thing is changed at a time; the others: {beyond.FILTERS} filters from the first images, the image and its mirror "
-        "image, the square root of the features, α 0.5, a dictionary from 1,000 images, a covariance shared by all classes, λ "
-        "0.0001."
+        f"Percent on validation samples, mean ± half-width of the 95 % interval over seeds {seeds}. One thing is changed at a "
+        f"time; the others: {patches_ablation.FILTERS} filters from the first images, the image and its mirror image, the "
+        "square root of the features, α 0.5, a dictionary from 1,000 images, a covariance shared by all classes, λ 0.0001."
     ]
-    columns = headings("changed", "to", *map(names.stream, ABLATION_STREAMS))
+    columns = headings("changed", "to", *map(names.stream, patches_ablation.STREAMS))
     return Table(
         "beyond-ablation", "Patches and a streaming Gaussian classifier: ablation", [Part(columns, rows)], notes
     )
@@ -220,7 +223,9 @@ def _figures(results: Results, beside: Path) -> str:
 def draw(picture: str, results: Results) -> Any:
     """Accuracy against a cost, a panel for each stream."""
     cost, label = PICTURES[picture]
-    shown = {s: there for s in PANELS if len(there := beyond.points(beyond.readings(results, s), cost)) > 1}
+    shown = {
+        s: there for s in PANELS if len(there := beyond_readings.points(beyond_readings.readings(results, s), cost)) > 1
+    }
     if not shown:
         raise Absent(f"no stream has two learners whose records state {cost}")
     figure, axes = panels(len(shown), 4.6, 3.4)
