@@ -122,7 +122,7 @@ def test_a_chunk_that_fails_leaves_everything_as_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mnemon.estimator.model._check_finite", interrupted)
+        patch.setattr("mnemon.estimator.batches._check_finite", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clf.partial_fit(x[15:], y[15:])
     assert same(everything(clf), before)

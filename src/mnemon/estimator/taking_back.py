@@ -18,8 +18,9 @@ from torch import Tensor
 
 from mnemon.errors import MnemonError
 from mnemon.estimator import values
+from mnemon.estimator.batches import learn_batches
 from mnemon.estimator.exam import Exam
-from mnemon.estimator.model import Model, exam_of, learn_batches
+from mnemon.estimator.model import Model, exam_of
 from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.learning.labels import Label, LabelTable

@@ -15,7 +15,8 @@ from mnemon.learning.options import option
 from mnemon.learning.replay import UniformReplay
 
 if TYPE_CHECKING:
-    from mnemon.learning.learner import Learner, Parameters
+    from mnemon.learning.gradients import Parameters
+    from mnemon.learning.learner import Learner
 
 
 @dataclass(frozen=True)

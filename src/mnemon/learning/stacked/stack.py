@@ -71,7 +71,7 @@ class StackedLearner(Learner):
         self.method, self.objective = (
             _with(holder, _of(what, tensors)) for what, holder in zip(("method", "objective"), self.own, strict=True)
         )
-        self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)  # type: ignore[misc]
+        self.parameters = tuple(tensors[f"net.{name}"] for name in self.names)
         self.velocity = tuple(tensors[f"velocity.{name}"] for name in self.names if self.velocity)
         if self.average is not None:
             self.average = self.average.held_by(tensors["average"], tensors["age"])
