@@ -37,6 +37,12 @@ def test_nothing_we_read_can_run_code():
                 assert ast.unparse(node.func) not in calls or without_pickle, path
 
 
+def test_no_module_is_long():
+    """One idea a file. The kernels are one table of shapes and strides, which is no easier to read in two files."""
+    long = {path.name for path in SOURCES if len(path.read_text().splitlines()) > 400}
+    assert long == {"kernels.py"}
+
+
 def test_version_is_the_same_everywhere():
     assert f"## {mnemon.__version__}" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {mnemon.__version__}" in (ROOT / "CITATION.cff").read_text()

@@ -10,7 +10,7 @@ from test_estimator import blobs, everything, same
 
 import mnemon
 from mnemon import MnemonError, OnlineClassifier
-from mnemon.estimator import model
+from mnemon.estimator import batches
 from mnemon.estimator.drift import Detector
 
 BEFORE = 1600  # samples before two labels are swapped, and after
@@ -187,7 +187,7 @@ def test_a_chunk_that_fails_was_not_watched(monkeypatch):
     x, y = blobs(300)
     clf = OnlineClassifier(backbone="identity").partial_fit(x, y)
     before = {name: tensor.clone() for name, tensor in clf._model.parts["drift"].state().items()}
-    monkeypatch.setattr(model, "_check_finite", lambda learner: 1 / 0)
+    monkeypatch.setattr(batches, "_check_finite", lambda learner: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.partial_fit(x, y)
     assert alike(before, clf._model.parts["drift"].state())

@@ -19,7 +19,7 @@ from test_estimator_saving import forge
 from torch import nn
 
 from mnemon import MnemonError, OnlineClassifier
-from mnemon.estimator import model
+from mnemon.estimator import batches
 from mnemon.estimator import table as table_module
 from mnemon.estimator.cells import read
 from mnemon.estimator.table import Table
@@ -441,7 +441,7 @@ def test_a_chunk_that_fails_takes_its_columns_back(monkeypatch):
         clf = open_model(method).partial_fit(X[:20], y[:20])
         before, table, p = everything(clf), clf._model.table, clf.predict_proba(X)
         with monkeypatch.context() as patch:
-            patch.setattr(model, "_check_finite", interrupted)  # after the last step of the chunk
+            patch.setattr(batches, "_check_finite", interrupted)  # after the last step of the chunk
             for chunk in (X[40:], X[:5]):  # with and without columns that are new
                 with pytest.raises(KeyboardInterrupt):
                     clf.partial_fit(chunk, ["new"] * len(chunk))

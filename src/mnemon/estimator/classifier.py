@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from typing import Any, Self
@@ -13,24 +12,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
-from mnemon.estimator import calibration, parameters, rows, saving, served, taking_back, values
+from mnemon.estimator import parameters, rows, saving, served, taking_back, values
 from mnemon.estimator.auto import resolve
-from mnemon.estimator.drift import Drift
 from mnemon.estimator.embedding import Embedding
-from mnemon.estimator.frozen import Frozen
 from mnemon.estimator.model import Model
-from mnemon.estimator.river import RiverEstimator
-from mnemon.estimator.samples import SampleReader
+from mnemon.estimator.predicting import NotFitted, check_lengths
+from mnemon.estimator.river import RiverEstimator, register
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Growth
-from mnemon.learning.labels import Label, LabelTable
+from mnemon.learning.labels import Label
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
@@ -39,18 +33,7 @@ from mnemon.runtime.device import choose_device
 from mnemon.runtime.warn import warn
 
 
-class NotFitted(MnemonError, NotFittedError):  # type: ignore[misc]
-    """Nothing was learned yet."""
-
-
-class OnlineClassifier(
-    SampleReader,
-    RiverEstimator,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    ClassifierMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class OnlineClassifier(RiverEstimator):
     """A classifier that learns from a stream: every sample once, new labels at any time, old ones not forgotten.
 
     method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
@@ -118,7 +101,7 @@ class OnlineClassifier(
         self.device = device
         self.seed = seed
         self.exam = exam
-        _tell_river()
+        register(OnlineClassifier)
 
     # --- learning
 
@@ -173,7 +156,7 @@ class OnlineClassifier(
         growth: Growth | None = None,
     ) -> Self:
         """Learn a checked chunk, with a new model if there is none."""
-        _check_lengths(x, y)
+        check_lengths(x, y)
         if model is None:
             given, model = self.get_params(deep=False), self._new_model(x, names, growth)
         else:
@@ -264,7 +247,7 @@ class OnlineClassifier(
         named = isinstance(X, list) and len(X) > 0 and isinstance(X[0], Mapping)  # as River has them
         with model.lock:  # the table must not grow meanwhile
             x = self._read(X, model, model.table, named=named, learned=True)
-            _check_lengths(x, found)
+            check_lengths(x, found)
             taking_back.forget_samples(model, x, found)
         return self
 
@@ -307,136 +290,6 @@ class OnlineClassifier(
     def _dictionary(self) -> OnlineStatistics | None:
         """The features that `fresh` handed over, as a learner that has them; None: there are none."""
         return vars(self).get("_handed_over")
-
-    # --- prediction
-
-    def predict(self, X: Any, reject: float | None = None) -> NDArray[Any]:
-        """The likeliest labels [n]. `reject`, from 0 to 1: None (in an object array) where the probability of the likeliest one
-        is below it, and where the sample is far from every class: its `novelty` is above 3."""
-        least = calibration.probability(reject)
-        frozen, x = self._asked(X)
-        found = np.asarray(frozen.classes[frozen.scores(x).argmax(1).numpy()])
-        if least is None:
-            return found
-        found = found.astype(object)
-        found[frozen.unsure(x, least)] = None
-        return found
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """[n, classes], columns as in `classes_`, for classes that are equally frequent. Calibrated by the exam once it has ten
-        samples: of samples with a probability of 0.8 about 8 in 10 are right, and far from everything learned all classes
-        come to the same probability. Before, and with exam=0: the paper's Gaussian posterior for NCM, else the softmax of the
-        scores."""
-        frozen, x = self._asked(X)
-        return frozen.probabilities(x)
-
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """The logarithm of `predict_proba`, also where that is too small for a number; −inf for a class never seen."""
-        frozen, x = self._asked(X)
-        return np.asarray(torch.log_softmax(frozen.logits(x).double(), 1).numpy())
-
-    def decision_function(self, X: Any) -> NDArray[np.floating[Any]]:
-        """Of what `predict_proba` is the softmax [n, classes]; for two classes, as scikit-learn has it, how much the second one
-        is ahead of the first [n]. A class that cannot be predicted has −inf."""
-        frozen, x = self._asked(X)
-        logits = frozen.logits(x).numpy()
-        return np.asarray(logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits)
-
-    def novelty(self, X: Any) -> NDArray[np.float64]:
-        """How far samples are from everything learned [n], the farther the larger: the distance to the nearest class mean in
-        the space of the features, in deviations within classes. 1: as far as 19 of 20 samples of the exam are at most; above
-        3 hardly any sample of a known class is. Without an exam, 1 is about what Gaussian classes have on average."""
-        frozen, x = self._asked(X)
-        return frozen.novelty(x)
-
-    def transform(self, X: Any) -> NDArray[np.float32]:
-        """The features the classifier works on [n, d]: what the network, with the weights that predict, makes of X."""
-        frozen, x = self._asked(X)
-        return np.asarray(frozen.features(x).float().numpy())
-
-    @property
-    def _n_features_out(self) -> int:  # for the names of what `transform` returns
-        return self._learned("_n_features_out").frozen().width
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
-        frozen, x = self._asked(X)
-        found = values.labels(y)
-        _check_lengths(x, found)
-        weights = None if sample_weight is None else values.weights(sample_weight, len(x))
-        right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
-        return float(np.average(right, weights=weights))
-
-    def _asked(self, X: Any) -> tuple[Frozen, Tensor]:
-        """What predicts, and the samples. A thread that learns meanwhile changes neither."""
-        model = self._fitted()
-        frozen = model.frozen()
-        return frozen, self._read(X, model, frozen.table)
-
-    # --- River: one sample is a dict of features
-
-    def clone(self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """A fresh one with these parameters, of which `new_params` are others; what was learned comes along only with
-        `include_attributes`. River's ensembles make their members so."""
-        given = self.get_params(deep=False) | dict(new_params or {})
-        strange = sorted(given.keys() - set(self._get_param_names()))
-        if strange:
-            raise MnemonError(f"there is no parameter {strange[0]!r}; there are {', '.join(self._get_param_names())}.")
-        learned = {name: value for name, value in vars(self).items() if include_attributes and name not in given}
-        given, learned = copy.deepcopy((given, learned))  # in one go: the model knows its parameters by identity
-        made = type(self)(**given)
-        made.__dict__.update(learned)
-        return made
-
-    def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
-        """Learn one sample now."""
-        self._learn_rows([x], [y])
-
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a frame (its columns may come in any order) or a list of dicts now."""
-        self._learn_rows(X, y)
-
-    def predict_one(self, x: Mapping[Any, Any], reject: float | None = None) -> Label | None:
-        """The label; None before anything was learned, and, as in `predict`, where the model is unsure."""
-        model, least = self._model_or_none(), calibration.probability(reject)
-        if model is None:
-            return None
-        frozen = model.frozen()
-        row = self._read([x], model, frozen.table, named=True)
-        if least is not None and frozen.unsure(row, least)[0]:
-            return None
-        return frozen.labels[int(frozen.scores(row).argmax())]
-
-    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """The probability of each label seen; {} before anything was learned. (A dict cannot tell `True` from `1`.)"""
-        model = self._model_or_none()
-        if model is None:
-            return {}
-        frozen = model.frozen()
-        p = frozen.probabilities(self._read([x], model, frozen.table, named=True))[0]
-        return dict(zip(frozen.labels, p.tolist(), strict=True))
-
-    def predict_many(self, X: Any) -> Any:
-        """The labels of a frame (or a list of dicts), as a series with its index; empty before anything was learned."""
-        import pandas as pd
-
-        model = self._model_or_none()
-        if model is None:
-            return pd.Series(dtype=object)
-        frozen, X = model.frozen(), rows.listed(X)
-        best = frozen.scores(self._read(X, model, frozen.table, named=True)).argmax(1).numpy()
-        return pd.Series(frozen.classes[best], index=rows.index(X))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """The probabilities for a frame (or a list of dicts), as a frame with a column for each label."""
-        import pandas as pd
-
-        model, X = self._model_or_none(), rows.listed(X)
-        if model is None:
-            return pd.DataFrame(index=rows.index(X))
-        frozen = model.frozen()
-        p = frozen.probabilities(self._read(X, model, frozen.table, named=True))
-        return pd.DataFrame(p, index=rows.index(X), columns=frozen.classes)
 
     def _learn_rows(self, X: Any, y: Any) -> None:
         X = rows.listed(X)
@@ -486,77 +339,7 @@ class OnlineClassifier(
         made._beside = found.beside
         return made
 
-    # --- what was learned
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels in the order of their columns; partial_fit only ever appends, and forget and rename keep the order."""
-        return self._learned("classes_").classes()
-
-    @property
-    def resolved_(self) -> dict[str, str]:
-        """What learns, by name: method, loss, classifier and backbone, also where the parameters say "auto"."""
-        model = self._learned("resolved_")
-        method, objective, (classifier,) = model.choice
-        return {
-            "method": method.name,
-            "loss": objective.name,
-            "classifier": classifier.name,
-            "backbone": model.backbone_name(),
-        }
-
-    @property
-    def n_seen_(self) -> int:
-        """Samples seen so far and not taken back, those held out for the exam too."""
-        return self._learned("n_seen_").n_seen
-
-    @property
-    def drift_(self) -> list[Drift]:
-        """What was noticed of classes whose samples are no longer what they were: when (samples learned by then), classes, and
-        their samples by then. A new class is no drift. A model warns of each, whatever its half_life."""
-        return self._learned("drift_").drifts()
-
-    def _learned(self, name: str) -> Model:
-        model = self._model_or_none()
-        if model is None:
-            raise AttributeError(f"this OnlineClassifier has no {name!r} before it has learned something.")
-        return model
-
-    def _fitted(self) -> Model:
-        model = self._model_or_none()
-        if model is None:
-            raise NotFitted("this OnlineClassifier has learned nothing yet: call fit or partial_fit first.")
-        return model
-
-    def _model_or_none(self) -> Model | None:
-        return vars(self).get("_model")
-
-    # --- scikit-learn
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._model_or_none() is not None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        is_open = self.features == "open"
-        tags.input_tags.three_d_array = not is_open
-        tags.input_tags.allow_nan = tags.input_tags.categorical = is_open
-        tags.input_tags.string = isinstance(self.backbone, Embedding)
-        tags.transformer_tags.preserves_dtype = ["float32"]  # whatever comes is held as float32
-        return tags
-
 
 # A lock for each classifier that begins; outside of it, since a lock can neither be copied nor pickled.
 _BEGINNINGS: WeakKeyDictionary[OnlineClassifier, Any] = WeakKeyDictionary()
 _BEGINNING = threading.Lock()
-
-
-def _check_lengths(x: Tensor, y: list[Label]) -> None:
-    if len(x) != len(y):
-        raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
-
-
-def _tell_river() -> None:
-    """River's metrics ask for its own base class; where River is loaded, we are registered as one."""
-    if "river.base" in sys.modules:
-        sys.modules["river.base"].Classifier.register(OnlineClassifier)

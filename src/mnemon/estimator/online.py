@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mnemon.estimator.keeping import Keeper, Rows
 from mnemon.learning.gradients import Parameters
-from mnemon.learning.learner import Learner
+from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.memory import EMPTY
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.network import Output

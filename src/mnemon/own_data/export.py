@@ -24,8 +24,8 @@ import mnemon
 from mnemon import files
 from mnemon.errors import MnemonError, check_known
 from mnemon.estimator import OnlineClassifier
-from mnemon.estimator.classifier import NotFitted
 from mnemon.estimator.frozen import Frozen
+from mnemon.estimator.predicting import NotFitted
 from mnemon.own_data.places import check_no_model
 
 OUTPUTS = ("index", "probabilities", "features")
