@@ -32,9 +32,17 @@ def header() -> None:
     print(f"{m['cpu']}, {m['threads']} thread(s); python {m['python']}, torch {m['torch']}, mnemon {m['mnemon']}\n")
 
 
-def write(out: Path | None, record: dict[str, Any]) -> None:
+def save(out: Path | None, record: dict[str, Any]) -> None:
+    """The record so far, whole at any moment: a long benchmark that is killed keeps what it had."""
     if out is not None:
-        out.write_text(json.dumps({"machine": machine(), **record}, indent=1) + "\n")
+        beside = out.with_name(f"{out.name}.part")
+        beside.write_text(json.dumps({"machine": machine(), **record}, indent=1) + "\n")
+        beside.replace(out)
+
+
+def write(out: Path | None, record: dict[str, Any]) -> None:
+    save(out, record)
+    if out is not None:
         print(f"\nrecord: {out}")
 
 

@@ -10,14 +10,18 @@ competitors for each method: one process of theirs, N processes of theirs at onc
     pip install avalanche-lib==0.6.0
     python benchmarks/peers.py --raptormai online-continual-learning --mammoth mammoth --avalanche
     python benchmarks/peers.py --raptormai online-continual-learning --accuracy       # ER on Split CIFAR-10, theirs and ours
+
+With --accuracy --out FILE each value is kept as soon as it is there, and the same command goes on after it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +29,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import header, options, write
+from common import header, options, save, write
 from mnemon.bench import timing
 from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.bench.training import Ours, Timed
 from mnemon.bench.workers import BenchWorkers
 from mnemon.errors import MnemonError
 from mnemon.experiments.executor import executor_for
+from mnemon.experiments.run import Run
 from mnemon.metrics import confidence_interval
 from mnemon.runtime.device import Engine
 from peer_systems import SYSTEMS
@@ -157,53 +162,81 @@ def speed(args: argparse.Namespace, engine: Engine) -> list[dict[str, Any]]:
     return found
 
 
-def accuracy(args: argparse.Namespace, engine: Engine) -> dict[str, list[float]]:
-    """Average accuracy of ER after the last task, of each system and of ours, on the same streams."""
-    found: dict[str, list[float]] = {}
+def accuracy(args: argparse.Namespace, engine: Engine, asked: dict[str, Any]) -> None:
+    """Average accuracy of ER after the last task, of each system and of ours, on the same streams. Each value is printed and
+    written at once; with the same --out and options what is written there already is not made again."""
     systems = {system: directory for system, directory, method in chosen(args) if method == "er"}
+    found: dict[str, dict[str, float]] = kept(args.out, asked)
     for seed in range(args.seed, args.seed + args.seeds):
-        run = cifar_run("er", seed, args.images, engine.device)
-        ends = [0, *run.ends]
-        for system, directory in systems.items():
-            worker = Worker(
-                system, directory, "er", seed=seed, threads=args.threads, steps=0, images=str(args.images),
-                device=engine.device,
-            )  # fmt: skip
-            try:
-                for number, (start, stop) in enumerate(itertools.pairwise(ends)):
-                    if number:
-                        worker.next_task()
-                    worker.steps(stop - start)
-                found.setdefault(system, []).append(worker.accuracy())
-            finally:
-                worker.close()
-        executor = executor_for(run)
-        while not run.finished:
-            executor.advance()
-        (last,) = run.rows[-1].values()
-        found.setdefault("ours", []).append(float(np.mean(last["accuracy"])))
+        for system in (*systems, "ours"):
+            values = found.setdefault(system, {})
+            if str(seed) not in values:
+                run, began = cifar_run("er", seed, args.images, engine.device), time.monotonic()
+                value = of_ours(run) if system == "ours" else of_theirs(system, systems[system], run, args, engine)
+                values[str(seed)] = value
+                print(f"seed {seed}: {name_of(system)} {value:.2f}, {time.monotonic() - began:.0f} s", flush=True)
+                save(args.out, {"benchmark": "peers", "options": asked, "accuracy": found})
     size = f"{args.images} images per class" if args.images else "all images"
-    print(f"ER, Split CIFAR-10, {size}, {args.seeds} streams: average accuracy, mean ± 95 % interval")
-    for name, values in found.items():
-        each = ", ".join(f"{value:.2f}" for value in values)
+    print(f"\nER, Split CIFAR-10, {size}: average accuracy, mean ± half width of the 95 % interval")
+    for system, values in found.items():
+        each = ", ".join(f"{value:.2f}" for value in values.values())
         if len(values) > 1:
-            mean, half = confidence_interval(values)
-            print(f"{TITLES.get(name, name):10} {mean:.2f} ± {half:.2f}   ({each})")
+            mean, half = confidence_interval(list(values.values()))
+            print(f"{name_of(system):10} {mean:.2f} ± {half:.2f}   ({each})")
         else:
-            print(f"{TITLES.get(name, name):10} {each}")
-    return found
+            print(f"{name_of(system):10} {each}")
+
+
+def name_of(system: str) -> str:
+    return TITLES.get(system, system)
+
+
+def kept(out: Path | None, asked: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """The accuracies that an earlier command with the same options left in its record."""
+    if out is None or not out.exists():
+        return {}
+    record = json.loads(out.read_text())
+    if record.get("options") != asked or "accuracy" not in record:
+        raise MnemonError(f"{out} is the record of another command; give another --out.")
+    return dict(record["accuracy"])
+
+
+def of_theirs(system: str, directory: Path, run: Run, args: argparse.Namespace, engine: Engine) -> float:
+    worker = Worker(
+        system, directory, "er", seed=run.seed, threads=args.threads, steps=0, images=str(args.images),
+        device=engine.device,
+    )  # fmt: skip
+    try:
+        for number, (start, stop) in enumerate(itertools.pairwise([0, *run.ends])):
+            if number:
+                worker.next_task()
+            worker.steps(stop - start)
+        return worker.accuracy()
+    finally:
+        worker.close()
+
+
+def of_ours(run: Run) -> float:
+    executor = executor_for(run)
+    while not run.finished:
+        executor.advance()
+    (last,) = run.rows[-1].values()
+    return float(np.mean(last["accuracy"]))
 
 
 def main() -> None:
     args = parse()
     torch.set_num_threads(args.threads)
     engine = Engine(torch.device(args.device))
-    asked = {key: getattr(args, key) for key in ("processes", "warm_up", "window", "windows", "device", "images")}
+    counts = ("threads", "images") if args.accuracy else ("processes", "warm_up", "window", "windows", "images")
+    asked = {key: getattr(args, key) for key in ("device", *counts)}
     chosen(args)  # what is wrong is said before anything is printed
     header()
     with engine.in_use():
-        result = {"accuracy": accuracy(args, engine)} if args.accuracy else {"steps": speed(args, engine)}
-    write(args.out, {"benchmark": "peers", "options": asked, **result})
+        if args.accuracy:
+            accuracy(args, engine, asked)
+        else:
+            write(args.out, {"benchmark": "peers", "options": asked, "steps": speed(args, engine)})
 
 
 if __name__ == "__main__":
