@@ -32,7 +32,7 @@ class Progress:
 
     def line(self, text: str) -> None:
         """Print a line where bars cannot be shown."""
-        if not self.quiet and not sys.stderr.isatty():
+        if not self.quiet and not _terminal():
             print(text, file=sys.stderr)
 
     @contextlib.contextmanager
@@ -45,7 +45,7 @@ class Progress:
     @contextlib.contextmanager
     def bars(self, *, keep: bool = False) -> Iterator[AddBar]:
         """Within, bars can be added; at the end they are erased, or kept."""
-        if self.quiet or not sys.stderr.isatty():
+        if self.quiet or not _terminal():
             yield lambda text, total=None, *, unit="", visible=True: Bar(lambda amount: None, lambda **changes: None)
             return
         with _display(keep) as display:
@@ -58,6 +58,11 @@ class Progress:
 
 
 SILENT = Progress(quiet=True)
+
+
+def _terminal() -> bool:
+    # While bars are shown rich has put a stream of its own in the place of stderr; before 15.0 that one is never a terminal.
+    return bool(getattr(sys.stderr, "rich_proxied_file", sys.stderr).isatty())
 
 
 def _display(keep: bool) -> rich_progress.Progress:
