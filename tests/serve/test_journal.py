@@ -10,6 +10,7 @@ from concurrent.futures import wait
 import pytest
 
 from mnemon.errors import MnemonError
+from mnemon.estimator import served
 from mnemon.serve import journal as journals
 from mnemon.serve.events import CUT, SAMPLES, Draft, JournalFailed, KeyReused, NoSpace
 from mnemon.serve.journal import Journal
@@ -252,3 +253,19 @@ def test_a_folder_that_cannot_be_written_and_a_journal_in_use_are_one_sentence(p
     with pytest.raises(MnemonError, match="newer mnemon"):
         Journal(path)
     assert oct(os.stat(path).st_mode & 0o777) == "0o600"
+
+
+def test_loading_a_model_leaves_its_journal_as_it_is(path, tmp_path):
+    """Also one whose log is broken in its middle: what lies behind the break can still be brought back."""
+    crashed = logged(path, tmp_path)
+    log = crashed.with_name("journal.sqlite-wal")
+    broken = bytearray(log.read_bytes())
+    broken[len(broken) // 2] ^= 1
+    log.write_bytes(broken)
+    database = crashed.read_bytes()
+    with pytest.warns(UserWarning, match="are in its journal and not learned yet"):
+        served.warn_of_unlearned(crashed.parent, {})
+    assert log.read_bytes() == broken
+    assert crashed.read_bytes() == database
+    with pytest.raises(MnemonError, match="broken in the middle"):
+        Journal(crashed)

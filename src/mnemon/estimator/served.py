@@ -41,7 +41,9 @@ def warn_of_unlearned(path: str | os.PathLike[str], beside: dict[str, Tensor]) -
         return
     learned = int(note[1]) if note is not None and note.shape == (3,) else None
     try:
-        with contextlib.closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=rw", uri=True, timeout=0)) as db:
+        # Read-only: a connection that may write moves the write-ahead log into the database when it closes, and drops what
+        # lies behind a damaged place in it, which only `mnemon serve` looks for.
+        with contextlib.closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as db:
             (position,) = db.execute("SELECT MAX(position) FROM events").fetchone()
             (start,) = db.execute("SELECT value FROM meta WHERE name = 'start'").fetchone()
     except sqlite3.Error as error:
