@@ -62,7 +62,7 @@ class Frozen:
             own.average = None
         own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
         if isinstance(own, OnlineStatistics):
-            own.statistics = copy.deepcopy(own.statistics)
+            own.statistics = None if own.statistics is None else own.statistics.snapshot()
         else:
             if "memory" not in classifier.needs:  # else its features are computed here and now
                 own.memory = copy.deepcopy(learner.memory)

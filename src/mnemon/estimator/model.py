@@ -186,7 +186,7 @@ class Model:
     def fork(self) -> OnlineLearner | OnlineStatistics:
         """A copy of the learner as the last whole chunk left it; to be called with the lock held."""
         made = self._learner(self.learner.net.backbone)
-        made.restore(self.learner.state(), steps=self.learner.steps, samples=self.learner.samples)
+        made.rollback(self.learner.snapshot())
         return made
 
     def replace(
@@ -223,8 +223,7 @@ class Model:
             self.check_classes([*classes, *y])
             if not self._warned and self.n_classes > 1:  # before, another scale may be another class
                 self._warned = _warn_of_another_scale(x, self.learner.over_all())
-            before = {name: tensor.clone() for name, tensor in self.learner.state().items()}
-            steps, samples, known = self.learner.steps, self.learner.samples, len(self.labels)
+            before, known = self.learner.snapshot(), len(self.labels)
             parts = {name: part.copy() for name, part in self.parts.items()}
             try:
                 self.labels.add(classes)
@@ -234,7 +233,7 @@ class Model:
                 self._learn(x, index, alarms)
             except BaseException:  # an interrupt in the middle of a chunk, too
                 self.learner = self._learner(self.learner.net.backbone)
-                self.learner.restore(before, steps=steps, samples=samples)
+                self.learner.rollback(before)
                 self.labels, self.parts = LabelTable(self.labels.labels[:known]), parts
                 raise
             self._frozen = None

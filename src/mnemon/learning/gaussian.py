@@ -14,6 +14,7 @@ The paper's classifier is the case Σ = I.
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,8 @@ class Gaussian:
     `half_life`: after so many further samples of its class a sample counts half. A class that is not shown does not fade.
     """
 
+    _shared = False  # whether a snapshot has the same tensors, so that they must be copied before they change
+
     def __init__(
         self,
         features: int,
@@ -79,6 +82,19 @@ class Gaussian:
     def features(self) -> int:
         return self.means.shape[1]
 
+    def snapshot(self) -> Gaussian:
+        """The statistics as they are now. No number is copied until one of the two changes: the scatter has D² of them."""
+        twin = copy.copy(self)
+        self._shared = twin._shared = True
+        return twin
+
+    def _own(self) -> None:
+        """Have tensors that no snapshot shares, before they are changed in place."""
+        if self._shared:
+            self.counts, self.means, self.scatter = self.counts.clone(), self.means.clone(), self.scatter.clone()
+            self.weight, self.rounding = self.weight.clone(), self.rounding.clone()
+            self._shared = False
+
     def grow(self, classes: int) -> None:
         """Hold room for at least `classes` classes."""
         more = classes - len(self.counts)
@@ -88,6 +104,7 @@ class Gaussian:
 
     def add(self, f: Tensor, y: Tensor) -> None:
         """Learn samples: features f [n, D] of the classes y [n]. The result does not depend on how they are cut into calls."""
+        self._own()
         for part, classes in zip(torch.split(f, CHUNK), torch.split(y, CHUNK), strict=True):
             if self.half_life is None:
                 self._merge(_moments(part.to(self.means.dtype), classes))
@@ -103,6 +120,7 @@ class Gaussian:
         n = self.counts[c]
         if (gone.counts > n).any():
             raise MnemonError("more samples of a class are to be removed than were learned.")
+        self._own()
         left = n - gone.counts
         centre, total = self.over_all()
         self.rounding = torch.maximum(self.rounding, (LEFT * (centre.abs() + total.sqrt())).to(self.rounding.dtype))
@@ -127,6 +145,7 @@ class Gaussian:
             raise MnemonError("statistics that fade (half_life) cannot be merged: their samples have no common order.")
         if classes is None:
             classes = torch.arange(len(other.counts), device=self.counts.device)
+        self._own()
         self.grow(int(classes.max()) + 1 if len(classes) else 0)
         there = other.counts.to(self.counts.device) > 0
         means = other.means.to(self.means.device)[there].double()
@@ -153,6 +172,7 @@ class Gaussian:
     def forget(self, c: int) -> None:
         """Remove a class's count and mean: it is never predicted again. What its samples gave to the shared covariance stays;
         `remove` takes that back too, where the samples are at hand."""
+        self._own()
         self.counts[c] = 0.0
         self.means[c] = 0.0
 
@@ -160,6 +180,7 @@ class Gaussian:
         """Let all samples of a class so far count like `to` samples together: those that come next soon outweigh them. W
         shrinks with the weight, so the covariance stays as it is."""
         lost = (self.counts[c] - to).clamp(min=0)
+        self._own()
         self.scatter.mul_((1 - lost / self.weight.clamp(min=1)).clamp(min=0).to(self.scatter.dtype))
         self.weight -= lost
         self.counts[c] -= lost
@@ -169,6 +190,7 @@ class Gaussian:
         a, and b has none."""
         if self.half_life is not None:
             raise MnemonError("classes cannot be joined exactly while older samples fade (half_life).")
+        self._own()
         self.weight -= self.counts[b]  # they are in it already
         if self.counts[b] > 0:
             moments = Moments(torch.tensor([a]), self.counts[[b]], self.means[[b]].double(), self.means[:0])
@@ -177,6 +199,7 @@ class Gaussian:
 
     def regroup(self, source: Tensor, used: int) -> None:
         """Give class i what class source[i] has; the others of the first `used` ones have nothing afterwards."""
+        self._own()
         for table in (self.counts, self.means):
             table[:used] = torch.cat([table[source], torch.zeros_like(table[: used - len(source)])])
 
@@ -256,6 +279,7 @@ class Gaussian:
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Go on from a saved state, which may have fewer classes: what depends on the lower triangle is the same to the bit."""
+        self._own()
         classes = len(state["counts"])
         for mine, saved in ((self.counts, state["counts"]), (self.means, state["means"])):
             mine.zero_()[:classes] = saved.to(mine)

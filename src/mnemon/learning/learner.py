@@ -17,6 +17,7 @@ from mnemon.learning import augmentation, backbones
 from mnemon.learning.augmentation import zero_border
 from mnemon.learning.averaging import Average
 from mnemon.learning.classifier import Classifier
+from mnemon.learning.gaussian import Gaussian
 from mnemon.learning.gradients import Gradients
 from mnemon.learning.memory import EMPTY, Memory
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
@@ -43,6 +44,15 @@ class Block(NamedTuple):
     span: Span
     phase: int
     plan: Plan
+
+
+class Snapshot(NamedTuple):
+    """A learner at one moment, held in memory."""
+
+    state: dict[str, Tensor]
+    steps: int
+    samples: int
+    statistics: Gaussian | None = None  # of a learner that keeps them
 
 
 class Learner(Gradients):
@@ -341,6 +351,14 @@ class Learner(Gradients):
             found |= {f"average.{name}": tensor for name, tensor in self.average.tensors().items()}
             found["age"] = self.average.age
         return found
+
+    def snapshot(self) -> Snapshot:
+        """Everything that changes, as it is now, for `rollback`; in memory only."""
+        return Snapshot({name: tensor.clone() for name, tensor in self.state().items()}, self.steps, self.samples)
+
+    def rollback(self, to: Snapshot) -> None:
+        """Be as the learner was of which this is a snapshot: this one, or another of the same kind."""
+        self.restore(to.state, steps=to.steps, samples=to.samples)
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
         """Go on from a saved state, bit for bit; a state of another shape is refused."""

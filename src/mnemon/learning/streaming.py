@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
 from mnemon.learning.gaussian import CHUNK, Discriminant, Gaussian, nearest_mean
-from mnemon.learning.learner import Learner
+from mnemon.learning.learner import Learner, Snapshot
 from mnemon.learning.memory import sample_keys
 from mnemon.learning.network import Output
 
@@ -245,13 +245,32 @@ class StreamingLearner(Learner):
             sums = Gaussian(0, 0, dtype=self.dtype, device=self.device).state()
         else:
             sums = self.statistics.state(used)
-        return {
-            **super().state(),
-            "fitted": torch.tensor(self.fitted),
-            "waiting.x": self.waiting_x,
-            "waiting.y": self.waiting_y,
-            **{f"statistics.{name}": tensor for name, tensor in sums.items()},
-        }
+        return self._small_state() | {f"statistics.{name}": tensor for name, tensor in sums.items()}
+
+    def _small_state(self) -> dict[str, Tensor]:
+        """All of `state` but the statistics, whose scatter is by far the largest part."""
+        waiting = {"waiting.x": self.waiting_x, "waiting.y": self.waiting_y}
+        return {**super().state(), "fitted": torch.tensor(self.fitted), **waiting}
+
+    def snapshot(self) -> Snapshot:
+        """The statistics are not copied until they change, and not packed: for a single sample that would take longer than
+        learning it."""
+        small = {name: tensor.clone() for name, tensor in self._small_state().items()}
+        sums = None if self.statistics is None else self.statistics.snapshot()
+        return Snapshot(small, self.steps, self.samples, sums)
+
+    def rollback(self, to: Snapshot) -> None:
+        self.grow(len(to.state["seen"]))
+        self._restore_small(to.state)
+        self.statistics = None if to.statistics is None else to.statistics.snapshot()
+        self.steps, self.samples = to.steps, to.samples
+
+    def _restore_small(self, state: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, tensor in super().state().items():
+                tensor.copy_(state[name])
+        self.fitted = bool(state["fitted"])
+        self.waiting_x, self.waiting_y = (state[f"waiting.{name}"].to(self.device).clone() for name in ("x", "y"))
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
         """Go on from a saved state, bit for bit; a state of another shape is refused."""
@@ -260,12 +279,7 @@ class StreamingLearner(Learner):
         sums = {name.removeprefix("statistics."): t for name, t in state.items() if name.startswith("statistics.")}
         if own.keys() != state.keys() or not self._belongs(own, state, sums):
             raise MnemonError("the saved state does not belong to this network, memory and loss.")
-        with torch.no_grad():
-            for name, tensor in own.items():
-                if not name.startswith(("statistics.", "waiting.", "fitted")):
-                    tensor.copy_(state[name])
-        self.fitted = bool(state["fitted"])
-        self.waiting_x, self.waiting_y = (state[f"waiting.{name}"].to(self.device).clone() for name in ("x", "y"))
+        self._restore_small(state)
         self.statistics = None
         if sums["scatter"].numel():
             self._statistics().restore(sums)
