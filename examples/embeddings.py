@@ -1,4 +1,4 @@
-"""Ready-made embeddings: the memory and its class means alone, no network to train, nothing to tune."""
+"""Learn from ready-made embeddings: class means and one covariance (slda), no network to train, nothing to tune."""
 
 import tempfile
 
@@ -8,7 +8,7 @@ import mnemon
 
 
 def embeddings(n, rng, topics):
-    """Stand-ins for what a language or vision model gives for each ticket or picture: 256 numbers."""
+    """Return n stand-ins for the vectors of a language or vision model (256 numbers each), and their topics."""
     y = rng.integers(len(topics), size=n)
     return (topics[y] + 1.5 * rng.normal(size=(n, 256))).astype(np.float32), y
 

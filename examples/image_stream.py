@@ -1,4 +1,4 @@
-"""A stream of images in which new classes appear: predict, then learn, as in life."""
+"""A stream of images in which new classes appear: each chunk is predicted, then learned."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ import mnemon
 
 
 def digits():
-    """Real handwritten digits, 8 × 8 pixels from 0 to 255: training images and labels, test images and labels."""
+    """Return real handwritten digits, 8 × 8 pixels from 0 to 255: training images and labels, test images and labels."""
     data = mnemon.data.load("digits")
     x, x_test = (15 * images[:, 0].numpy() for images in (data.x_train, data.x_test))
     return x, data.y_train.numpy(), x_test, data.y_test.numpy()
 
 
 def stream(seed=0):
-    """Chunks of about 20 images; every 300 images two new digits arrive."""
+    """Yield chunks of about 20 images; two new digits appear about every 300 images."""
     x, y, _, _ = digits()
     rng = np.random.default_rng(seed)
     for pair in range(5):

@@ -1,4 +1,4 @@
-"""A method of your own: override the seams that differ from experience replay, and everything else comes along."""
+"""Your own method: override the seams that differ from experience replay, and inherit everything else."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,7 +37,7 @@ class Hardest(Method):
 
 
 def by_protocol():
-    """As the paper runs its methods: the same streams, seeds and recipe as ER's; out="FOLDER" would keep the records."""
+    """Run it as the paper runs its methods: the streams, seeds and recipe of ER; out="FOLDER" would keep the records."""
     seeds = range(3)
     for method in ("er", Hardest):
         runs = [mnemon.run(method, "split-digits", seed=seed, classifier="ncm") for seed in seeds]
@@ -47,7 +47,7 @@ def by_protocol():
 
 
 def on_a_stream():
-    """As a classifier of a stream."""
+    """Use it as the method of an OnlineClassifier."""
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(x))
     train, test = order[:1400], order[1400:]

@@ -1,8 +1,10 @@
-"""Experience replay and the paper's method, whole, in plain PyTorch: handwritten digits, two new classes at a time.
+"""Experience replay and the paper's method, complete, in plain PyTorch: handwritten digits, two new classes at a time.
 
     python examples/plain_loop.py
 
-The same, resumable, stacked on a GPU and for every method: mnemon run --method hybrid --stream split-digits
+mnemon does the same for every method, resumably and stacked on a GPU:
+
+    mnemon run --method hybrid --stream split-digits
 """
 
 import torch
@@ -15,7 +17,7 @@ MEMORY, BATCH, REPLAY = 200, 10, 10
 
 
 def multi_similarity(z, y, alpha=2.0, beta=50.0, lam=0.5, eps=0.1):
-    """Pull pairs of one class together, push others apart, the hard ones only (Eq. 3 and 4); z [n, d] unit rows."""
+    """Pull pairs of one class together and push others apart, hard pairs only (Eq. 3 and 4); z: [n, d], unit rows."""
     similarity, same = z @ z.T, y[:, None] == y  # [n, n]
     positive = same & ~torch.eye(len(y), dtype=torch.bool)
     hardest_negative = similarity.masked_fill(same, -torch.inf).amax(1, keepdim=True)
@@ -27,7 +29,7 @@ def multi_similarity(z, y, alpha=2.0, beta=50.0, lam=0.5, eps=0.1):
 
 
 def learn(x, y, hybrid, lr, gamma=0.1, seed=0):
-    """One pass over the stream. Returns the network, its head or proxies [classes, d], and the memory."""
+    """Learn in one pass over the stream. Returns the network, its head or proxies [classes, d], and the memory."""
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(64, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU())
     rows = nn.Parameter(F.normalize(torch.randn(10, 400), dim=1) if hybrid else torch.randn(10, 400) / 20)
@@ -50,7 +52,7 @@ def learn(x, y, hybrid, lr, gamma=0.1, seed=0):
         optimizer.step()
         if hybrid:
             rows.data = F.normalize(rows.data, dim=1)
-        for sample, label in zip(new_x, new_y, strict=True):  # reservoir: every sample so far is kept with equal chance
+        for sample, label in zip(new_x, new_y, strict=True):  # reservoir: each sample so far is kept with equal chance
             count += 1
             if len(memory_y) < MEMORY:
                 memory_x, memory_y = torch.cat([memory_x, sample[None]]), torch.cat([memory_y, label[None]])
@@ -60,7 +62,7 @@ def learn(x, y, hybrid, lr, gamma=0.1, seed=0):
 
 
 def by_class_means(net, x, memory_x, memory_y):
-    """Eq. 2: the class whose mean, over the memory's normalised features, is nearest."""
+    """Predict the class whose mean, over the memory's normalised features, is nearest (Eq. 2)."""
     z, kept = F.normalize(net(x), dim=1), F.normalize(net(memory_x), dim=1)
     means = torch.stack([kept[memory_y == c].mean(0) for c in range(10)])
     return torch.cdist(z, means).argmin(1)

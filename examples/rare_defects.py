@@ -1,16 +1,16 @@
-"""Job 4, rare defects: ten samples of a defect among thousands of parts, doubtful parts for a person, an unknown defect."""
+"""Job 4, rare defects: learn a defect from ten samples among thousands, find doubtful parts, notice an unknown defect."""
 
 import numpy as np
 
 import mnemon
 
-KINDS = ("good", "dent", "scratch", "crack")  # cracks are not known in the beginning
-# Gaussian classes with one covariance: what slda assumes. Real parts are not so kind.
+KINDS = ("good", "dent", "scratch", "crack")  # cracks are unknown at first
+# Gaussian classes with one covariance, which is what slda assumes. Real parts are harder.
 CENTRES = dict(zip(KINDS, 0.8 * np.random.default_rng(0).normal(size=(4, 32)), strict=True))
 
 
 def parts(kind, n, rng):
-    """Measurements of n parts [n, 32], and their labels."""
+    """Return measurements of n parts [n, 32], and their labels."""
     return (CENTRES[kind] + rng.normal(size=(n, 32))).astype(np.float32), [kind] * n
 
 
@@ -29,7 +29,7 @@ def main():
             x, labels = parts(kind, 300, rng)
             recall[method, kind] = clf.score(x, labels)
             doubtful = np.mean([label is None for label in clf.predict(x, reject=0.9)])
-            far = (clf.novelty(x) > 1).mean()  # of samples of a known class about 1 in 20
+            far = (clf.novelty(x) > 1).mean()  # true for about 1 in 20 samples of a known class
             print(
                 f"  {kind:8} recognised {recall[method, kind]:6.1%}   unsure {doubtful:6.1%}   novelty > 1 {far:6.1%}"
             )

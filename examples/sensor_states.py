@@ -1,4 +1,4 @@
-"""Job 3, sensor states: readings with gaps, a sensor that is added later, and a change that the model notices and follows."""
+"""Job 3, sensor states: missing values, a sensor that is added later, and drift that the model detects and follows."""
 
 import warnings
 
@@ -8,11 +8,11 @@ import mnemon
 
 STATES = {"idle": (20.0, 0.2, 1.0), "running": (60.0, 2.0, 4.0), "overload": (85.0, 5.0, 9.0)}  # °C, mm/s, A
 ADDED = 1500  # from this reading on there is a third sensor
-CHANGE = 3000  # a new motor: what overload looked like is how it runs, and the other way round
+CHANGE = 3000  # a new motor: running now looks as overload did, and overload as running did
 
 
 def reading(t, state, rng):
-    """One reading as a dict: two of a hundred values are missing, the current is measured from ADDED on."""
+    """Return one reading as a dict: 2 % of the values are missing, the current is measured from ADDED on."""
     like = {"running": "overload", "overload": "running"}.get(state, state) if t >= CHANGE else state
     heat, shake, current = STATES[like] + rng.normal(size=3) * (6.0, 0.6, 1.0)
     values = {"heat": heat, "shake": shake, "line": str(rng.choice(["A", "B"]))}
@@ -22,7 +22,7 @@ def reading(t, state, rng):
 
 
 def stream(start, stop, seed):
-    """Readings start … stop − 1 and their states."""
+    """Return the readings start … stop − 1 and their states."""
     rng = np.random.default_rng(seed)
     states = rng.choice(list(STATES), size=stop - start)
     return [reading(t, state, rng) for t, state in enumerate(states, start)], states

@@ -1,4 +1,4 @@
-"""Job 1, sorting photos: a folder per class, learned by `mnemon fit`, new folders later; slda on patches beside a network."""
+"""Job 1, sorting photos: `mnemon fit` learns one folder per class, and later new ones; slda on patches, then a network."""
 
 import tempfile
 from pathlib import Path
@@ -10,19 +10,19 @@ from sklearn.datasets import load_digits
 import mnemon
 from mnemon.cli import main as command_line
 
-SIZE = 16  # pixels a side
+SIZE = 16  # pixels per side
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
 def photos():
-    """Handwritten digits as grey photos of SIZE × SIZE pixels, with their names: 1,200 to learn, 597 to ask about."""
+    """Return handwritten digits as grey photos of SIZE × SIZE pixels, with their names: 1,200 to learn, 597 to test."""
     x, y = load_digits(return_X_y=True)
     images = [Image.fromarray((row.reshape(8, 8) * 15.9).astype(np.uint8)) for row in x]
     return [image.resize((SIZE, SIZE), Image.Resampling.BICUBIC) for image in images], NAMES[y]
 
 
 def write_folder(root, images, labels):
-    """photos/two/0007.png: what `mnemon fit` reads, and what a person sorts by dragging files."""
+    """Write files such as photos/two/0007.png: a folder per class, as `mnemon fit` reads it."""
     for i, (image, label) in enumerate(zip(images, labels, strict=True)):
         folder = root / label
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,14 +31,14 @@ def write_folder(root, images, labels):
 
 def main():
     images, labels = photos()
-    early = np.isin(labels, NAMES[:6])  # four kinds of photos turn up later
+    early = np.isin(labels, NAMES[:6])  # four classes appear later
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
         for name, part in (("first", early), ("later", ~early)):
             rows = np.flatnonzero(part[:1200])
             write_folder(root / name, [images[i] for i in rows], labels[rows])
         model = root / "model"
-        options = f"--method slda --backbone patches:filters=64 --size {SIZE}"  # settled with the first fit
+        options = f"--method slda --backbone patches:filters=64 --size {SIZE}"  # fixed by the first fit
         for arguments in (f"fit {root}/first --out {model} {options}", f"fit {root}/later --out {model}"):
             print(f"$ mnemon {arguments.replace(f'{root}/', '')}")
             command_line([*arguments.split(), "--quiet"])

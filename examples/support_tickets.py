@@ -1,4 +1,4 @@
-"""Job 2, support tickets: a text encoder that somebody trained, and a classifier on top that learns topics as they come."""
+"""Job 2, support tickets: a pretrained text encoder, and a classifier on top that learns new topics as they appear."""
 
 import tempfile
 import zlib
@@ -29,7 +29,7 @@ class Encoder:
 
 
 def tickets(n, rng, topics):
-    """Texts of ten words, two of them about their topic."""
+    """Return n texts of ten words, two of them about their topic, and the topics."""
     labels = rng.choice(topics, size=n)
     texts = [
         " ".join(rng.permutation([*rng.choice(TOPICS[topic].split(), 2), *rng.choice(SMALL_TALK.split(), 8)]))
@@ -40,11 +40,11 @@ def tickets(n, rng, topics):
 
 def main():
     rng = np.random.default_rng(0)
-    encoder = Encoder()  # in earnest: SentenceTransformer("all-MiniLM-L6-v2")
+    encoder = Encoder()  # in real use: SentenceTransformer("all-MiniLM-L6-v2")
     clf = mnemon.OnlineClassifier("slda", backbone=mnemon.Embedding(encoder))
 
     clf.partial_fit(*tickets(400, rng, ["billing", "access", "delivery"]))
-    for text, topic in zip(*tickets(60, rng, ["outage"]), strict=True):  # a topic nobody announced, ticket by ticket
+    for text, topic in zip(*tickets(60, rng, ["outage"]), strict=True):  # a new topic, ticket by ticket
         clf.learn_one(text, topic)
 
     texts, topics = tickets(500, rng, list(TOPICS))
@@ -57,7 +57,7 @@ def main():
     )
 
     with tempfile.TemporaryDirectory() as folder:
-        clf.save(folder)  # the statistics; the encoder is code, and is given again
+        clf.save(folder)  # the statistics; the encoder is code and must be passed again
         clf = mnemon.OnlineClassifier.load(folder, backbone=mnemon.Embedding(encoder))
     print(f"{texts[0]!r}: {clf.predict(texts[:1])[0]}")
     return accuracy

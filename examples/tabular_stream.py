@@ -1,4 +1,4 @@
-"""A tabular stream, one sample at a time: features of any unit, scaled as they come, in River's or scikit-learn's way."""
+"""A tabular stream, one sample at a time, through River's interface; features of any unit are scaled online."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ import mnemon
 
 
 def main():
-    torch.set_num_threads(1)  # a single sample is too little to share: on a busy machine threads wait for each other
+    torch.set_num_threads(1)  # a single sample is too small to share: on a busy machine threads wait for each other
     table = load_wine()
     clf = mnemon.OnlineClassifier()
     right = asked = 0

@@ -1,4 +1,4 @@
-"""Job 5, two sites, one model: each learns at home, statistics travel instead of samples, and what must go is taken back."""
+"""Job 5, two sites, one model: each site learns locally, models are merged instead of samples, and samples are unlearned."""
 
 import tempfile
 from pathlib import Path
@@ -16,13 +16,13 @@ def main():
 
     with tempfile.TemporaryDirectory() as work:
         shared, there = Path(work) / "shared", Path(work) / "south"
-        # Of images both must see the same features: a first model makes the dictionary of patches, fresh() hands it on.
+        # For images both need the same features: a first model makes the dictionary of patches, fresh() passes it on.
         start = mnemon.OnlineClassifier("slda", backbone="patches:filters=64", exam=0).partial_fit(x[first], y[first])
         start.save(shared)
 
         at_south = mnemon.OnlineClassifier.load(
             shared
-        ).fresh()  # on another machine: the dictionary, and nothing learned
+        ).fresh()  # on another machine: the dictionary, with nothing learned
         at_south.partial_fit(x[south], y[south]).save(there)
         at_north = start.fresh().partial_fit(x[north], y[north])
 

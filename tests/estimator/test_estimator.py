@@ -991,7 +991,7 @@ def test_without_tuning_on_digits_and_iris():
 
 @pytest.mark.slow
 def test_mnist_two_classes_at_a_time():
-    """The stream of docs/own-data.md, as vectors: 60,000 samples once, memory 1000, 92.2 % there."""
+    """The stream of docs/classifier-figures.md, as vectors: 60,000 samples once, memory 1000, 92.2 % there."""
     data = mnemon.data.load("mnist")
     x, y = data.x_train.flatten(1).numpy(), data.y_train.numpy()
     rng = np.random.default_rng(1)

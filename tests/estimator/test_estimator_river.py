@@ -242,7 +242,7 @@ def rivers_checks(clf):
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["open", "fixed"])
 def test_rivers_own_checks(features):
-    """Not of networks: on tables these fail a check, see docs/own-data.md."""
+    """Not of networks: on tables these fail a check, see docs/classifier.md."""
     rivers_checks(OnlineClassifier("slda", features=features))
 
 

@@ -400,7 +400,7 @@ def test_types_of_pandas_that_know_of_missing_values():
 
 
 def test_the_page_runs_as_it_is_written():
-    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "classifier.md").read_text(encoding="utf-8")
     section = page.split("\n## Tables with gaps")[1].split("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names = {}

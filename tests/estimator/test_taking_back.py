@@ -277,8 +277,10 @@ def test_many_classes_are_forgotten_one_after_the_other():
 
 
 def test_the_example_of_the_documentation():
-    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page.split("## Taking back")[1].split("\n## ")[0], re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "classifier.md").read_text(encoding="utf-8")
+    (code,) = re.findall(
+        r"```python\n(.*?)```", page.split("## Unlearning and merging")[1].split("\n## ")[0], re.DOTALL
+    )
     found = {}
     exec(code, found)
     assert found["clf"].classes_.tolist() == found["whole"].classes_.tolist() == [1, "3 or 9", 4, 5, 6, 7, 8]

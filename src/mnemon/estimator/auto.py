@@ -2,7 +2,7 @@
 
     python benchmarks/defaults.py
 
-prints the tables; docs/own-data.md has them.
+prints the tables; docs/classifier-figures.md has them.
 """
 
 from __future__ import annotations

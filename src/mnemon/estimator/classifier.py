@@ -60,7 +60,7 @@ class OnlineClassifier(RiverEstimator):
                   not shown does not fade. "auto": once drift of a class is noticed (`drift_`), what was learned of it before
                   counts little; until then it is None: nothing ages. What has aged cannot be taken back sample by sample
     features      "fixed": each sample has the features of the first one, all of them finite numbers. "open": tables (frames,
-                  dicts, arrays) may have missing values and categories, and features that come later (docs/own-data.md)
+                  dicts, arrays) may have missing values and categories, and features that come later (docs/classifier.md)
     device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
     seed          same seed, device, versions and number of threads: same bytes
     exam          samples of a class that are held out of learning, every tenth one up to this many, to calibrate probabilities

@@ -93,7 +93,7 @@ def check_half_life(half_life: Any, method: type[Method]) -> None:
 
 def defaults(method: type[Method], loss: str | None) -> dict[str, Any]:
     """Learning rate, and γ where the loss has one, for a dataset that was not tuned for: chosen on validation parts,
-    docs/own-data.md has the figures."""
+    docs/classifier-figures.md has the figures."""
     objective = OBJECTIVES.get(loss or method.default_objective)
     found: dict[str, Any] = {"lr": 0.05} if method.trains else {}
     if objective is not None and hasattr(objective, "gamma"):
