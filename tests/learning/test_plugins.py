@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mnemon import MnemonError, rng
+from mnemon import MnemonError, OnlineClassifier, rng
 from mnemon.learning import plugins, sources
 from mnemon.learning.build import choose
 from mnemon.learning.method import Method
@@ -204,3 +204,11 @@ def test_random_numbers_for_a_purpose_of_ones_own():
     assert not set(first) & {*other, *rng.words(0, "replay", 0, 8).tolist()}
     with pytest.raises(MnemonError, match="unknown purpose 'rows of mine' of random numbers"):
         rng.words(0, "rows of mine", 0, 1)
+
+
+def test_a_classifier_of_ones_own_reads_features_that_are_given(file):
+    """`identity` asks the classifier what it needs, also one from outside."""
+    name = plugins.use("classifier", f"{file}:Near")
+    x, y = [[0.0, 1.0], [1.0, 0.0]] * 4, ["a", "b"] * 4
+    clf = OnlineClassifier("er", backbone="identity", classifier=name, exam=0).partial_fit(x, y)
+    assert clf.predict([[0.1, 0.9]]) == ["a"]

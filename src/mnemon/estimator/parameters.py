@@ -14,11 +14,10 @@ from mnemon.estimator.auto import resolve
 from mnemon.estimator.embedding import network
 from mnemon.estimator.online import has_reservoir
 from mnemon.estimator.widening import check_widens
+from mnemon.learning import plugins
 from mnemon.learning.build import Choice, choose, meaningless
-from mnemon.learning.classifiers import classifier as classifier_named
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
-from mnemon.learning.objectives import OBJECTIVES
 
 # Parameters that came after 0.1: what a model saved without them was made with.
 ADDED: dict[str, Any] = {"exam": 0, "features": "fixed", "half_life": None}
@@ -58,7 +57,7 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         classifier = "gaussian:shrink=diagonal"
     if same(network(of["backbone"]), "identity") and loss is None and not kind.needs_sample_loss:
         classifier = classifier or kind.default_classifier
-        if classifier_named(classifier).needs == ("memory",):
+        if plugins.classifier(classifier).needs == ("memory",):
             # The one loss that trains nothing but features: here nothing at all, so no gradient is taken.
             loss = "ms"
     try:
@@ -94,7 +93,7 @@ def check_half_life(half_life: Any, method: type[Method]) -> None:
 def defaults(method: type[Method], loss: str | None) -> dict[str, Any]:
     """Learning rate, and γ where the loss has one, for a dataset that was not tuned for: chosen on validation parts,
     docs/classifier-figures.md has the figures."""
-    objective = OBJECTIVES.get(loss or method.default_objective)
+    objective = plugins.known("loss").get(loss or method.default_objective)
     found: dict[str, Any] = {"lr": 0.05} if method.trains else {}
     if objective is not None and hasattr(objective, "gamma"):
         found["gamma"] = 1.0

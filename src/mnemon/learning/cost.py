@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mnemon.learning import plugins
 from mnemon.learning.backbones import Backbone, PatchFeatures
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.learners import make_learner
@@ -71,7 +72,10 @@ def multiplications(
             # Attention as the products it is made of. One thread: a second would mostly wait.
             with torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH), torch_threads(1):
                 found = _count(build, capacity)
-        except Exception:  # anything may come out of code of the user's, and a record is worth more than this number
+        except Exception:
+            # Anything may come out of code of the user's, and a record is worth more than this number.
+            if isinstance(backbone, str) and all(plugins.is_built_in(type(each)) for each in (method, objective)):
+                raise
             found = None
         if not isinstance(backbone, str):
             return found
