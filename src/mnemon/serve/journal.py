@@ -135,6 +135,11 @@ class Journal:
         found = self._producers.get(name)
         return None if found is None else found[0]
 
+    @property
+    def reach(self) -> int:
+        """Events up to this one are deleted, or will be at any moment."""
+        return max(self._prune_to, self.pruned)
+
     def knows(self, key: bytes) -> bool:
         return key in self._keys
 
