@@ -622,7 +622,7 @@ def test_the_memory_of_keys_outlives_the_events(serve, monkeypatch, saved_often)
         service.learn(*samples(10, i), key=b"%d" % i)
         settled(service)
     again = serve(serve.crash(service))
-    assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True)
+    assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True, True)
 
 
 def test_what_the_model_warns_of_is_one_message(serve, caplog):

@@ -166,6 +166,34 @@ def test_a_key_counts_once_and_belongs_to_one_body(http):
     assert client.get("/v1/models/model").json()["acknowledged"] == 8
 
 
+def ndjson(client, *rows):
+    content = "\n".join(json.dumps(row) for row in rows)
+    return client.post(LEARN, content=content, headers={"Content-Type": "application/x-ndjson"})
+
+
+def test_a_position_is_never_that_of_other_samples(http):
+    client = http()
+    old, new = ({"x": [float(i), 1.0], "y": "a", "id": f"row {i}"} for i in range(2))
+    assert ndjson(client, old).json()["position"] == 1
+    assert ndjson(client, new, old).json() == {"position": 2, "samples": 2, "repeated": False}
+    is_problem(ndjson(client, new | {"id": "k"}, old | {"id": "k"}), 422)
+    assert client.get("/v1/models/model").json()["acknowledged"] == 2
+    for number, position in ((1, 3), (2, 4), (3, 5), (3, 5), (1, None)):
+        headers = {"Mnemon-Producer": "p", "Mnemon-Position": str(number)}
+        answer = client.post(LEARN, json={"x": X[:1], "y": Y[:1]}, headers=headers, params={"wait": "learned"})
+        assert (answer.status_code, answer.json()["position"]) == (200, position)
+
+
+def test_labels_that_begin_alike_are_told_apart(http):
+    client = taught(http())
+    kept = client.post(PREDICT, json={"x": X[:1]}, params={"keep": True}).json()["id"]
+    label = "/photos/" + "a" * 100
+    ask = "/v1/models/model/label"
+    assert client.post(ask, json={"prediction": kept, "label": label}).json()["position"] == 21
+    assert client.post(ask, json={"prediction": kept, "label": label}).json()["repeated"]
+    is_problem(client.post(ask, json={"prediction": kept, "label": label + "b"}), 422)
+
+
 def test_a_prediction_is_labelled_later_and_a_request_taken_back(http):
     client = taught(http())
     kept = client.post(PREDICT, json={"x": [[20.0, 20.0]]}, params={"keep": "true"}).json()["id"]

@@ -126,12 +126,12 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         body = await read(request, label)
         acks = await asyncio.wrap_future(await run_in_threadpool(_accept, model, body))
+        position = max(ack.position for ack in acks)
         found = {
-            "position": acks[-1].position,
+            "position": position if all(ack.named for ack in acks) else None,
             "samples": sum(ack.samples for ack in acks),
             "repeated": all(ack.repeated for ack in acks),
         }
-        position = max(ack.position for ack in acks)
         done = wait is not None and await _reached(model, position, wait == "published", WAIT)
         return JSONResponse(found, 200 if done else 202)
 
@@ -170,7 +170,7 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
         (ack,) = await asyncio.wrap_future(await run_in_threadpool(model.label, given.prediction, given.label))
-        return JSONResponse(ack._asdict(), 202)
+        return JSONResponse({"position": ack.position, "samples": ack.samples, "repeated": ack.repeated}, 202)
 
     @api.post(
         "/v1/models/{m}/retract",
