@@ -264,6 +264,18 @@ def test_after_any_other_failure_the_journal_takes_nothing_more(path):
     journal.close()
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_writer_that_ended(path):
+    journal = Journal(path)
+    broken = journal.append([Draft(SAMPLES, b"x", "one")])  # nobody foresaw it
+    with pytest.raises(JournalFailed, match="takes no more samples"):
+        broken.result(10)
+    with pytest.raises(JournalFailed):
+        journal.append([Draft(SAMPLES, b"x", 1)]).result(10)
+    assert journal.failed
+    journal.close()
+
+
 def test_a_folder_that_cannot_be_written_and_a_journal_in_use_are_one_sentence(path, tmp_path):
     with pytest.raises(MnemonError, match="cannot be made"):
         Journal(tmp_path / "nowhere" / "journal.sqlite")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 import zlib
@@ -26,6 +27,7 @@ from mnemon.serve import database
 from mnemon.serve.events import SAMPLES, Ack, Draft, Event, JournalFailed, KeyReused, NoSpace, crc_of
 from mnemon.serve.staging import Known, Memory, Refused, Staged
 
+logger = logging.getLogger(__name__)
 GROUP_REQUESTS, GROUP_BYTES = 1_000, 32 * 2**20  # of one transaction
 STEP = 500  # events that are deleted at once
 READ = 64  # events that are read at once
@@ -200,13 +202,25 @@ class Journal:
     # --- the thread that writes
 
     def _write(self) -> None:
+        group: list[_Request] = []
+        try:
+            self._write_on(group)
+        except Exception as error:  # whatever it is: nobody may wait for ever
+            logger.exception("the journal's writer ended")
+            failed = self._fail(error)
+            for request in group:
+                if not request.done.done():
+                    request.done.set_exception(failed)
+
+    def _write_on(self, group: list[_Request]) -> None:
+        """`group` holds what is being written."""
         while True:
             with self._wake:
                 while not (self._waiting or self._prune_to or self._closing):
                     self._wake.wait()
                 if not self._waiting and not self._prune_to:
                     return
-                group = self._group()
+                group[:] = self._group()
             if group:
                 self._commit(group)
             if self._prune_to:
@@ -268,8 +282,12 @@ class Journal:
             if full:
                 raise NoSpace(f"there is no space left for {self.path}; nothing of this request was kept.") from None
             raise self._fail(error) from None
+        except Exception:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise
 
-    def _fail(self, error: sqlite3.Error) -> JournalFailed:
+    def _fail(self, error: Exception) -> JournalFailed:
         sentence = (
             f"{self.path} could not be written ({error}); the model takes no more samples until it is started again."
         )

@@ -7,8 +7,11 @@ import tarfile
 import numpy as np
 import pytest
 from PIL import Image
+from starlette.testclient import TestClient
 
 from mnemon import OnlineClassifier
+from mnemon.errors import MnemonError
+from mnemon.serve.http import views
 from serving import FORGETS, SMALL, taught_in_turn
 
 LEARN, PREDICT = "/v1/models/model/learn", "/v1/models/model/predict"
@@ -342,6 +345,48 @@ def test_bad_input_is_a_sentence_and_changes_nothing(http, monkeypatch):
     is_problem(client.get("/nothing"), 404)
     is_problem(client.put(LEARN), 405)
     assert client.get("/v1/models/model").json() == before
+
+
+def test_a_mistake_of_the_server_is_a_sentence_too(http, monkeypatch):
+    client = taught(http())
+
+    def mistaken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(views, "curves", mistaken)
+    with pytest.raises(ZeroDivisionError):  # uvicorn logs it
+        client.get("/v1/models/model/curves")
+    quiet = TestClient(client.app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
+    assert "log" in is_problem(quiet.get("/v1/models/model/curves", headers=client.headers), 500)
+
+
+def test_any_text_is_an_id(http):
+    client = http()
+    for given in ("ключ", "a b", "\n"):
+        for repeated in (False, True):
+            answer = client.post(LEARN, json={"x": X, "y": Y}, params={"id": given})
+            assert (answer.status_code, answer.json()["repeated"]) == (202, repeated)
+    assert client.post(LEARN, json={"x": X, "y": Y, "id": "ключ"}).status_code == 422  # the content is another one
+    is_problem(client.post(LEARN, json={"x": X, "y": Y}, params={"id": "a"}, headers={"Idempotency-Key": "b"}), 422)
+
+
+def test_nobody_waits_for_a_model_that_failed(http):
+    client = taught(http())
+    learning = client.models.get("model").learning
+    waits = learning.wait(10**6, published=True)
+    learning._fail(MnemonError("out of order."))
+    with pytest.raises(MnemonError, match="out of order"):
+        waits.result(10)
+    is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 503)
+    assert client.post(PREDICT, json={"x": X}, params={"after": 20}).status_code == 200
+
+
+def test_what_the_server_writes_is_its_owners_alone(http, tmp_path):
+    client = taught(http())
+    client.models.close()
+    files = [path for path in (tmp_path / "model").iterdir() if path.suffix in (".json", ".safetensors", ".sqlite")]
+    assert len(files) == 3
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
 def test_bodies_images_and_times_have_limits(http, monkeypatch):

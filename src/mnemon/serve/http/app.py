@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import mnemon
@@ -45,6 +46,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         422: "samples, labels or a key that cannot be used",
         429: "too many requests",
         503: "too much waits, or the journal cannot be written",
+        500: "a mistake of the server's",
         504: "it took too long",
         507: "the disk is full",
     }.items()
@@ -120,11 +122,12 @@ def routes(models: Models) -> FastAPI:
         request: HttpRequest,
         wait: Annotated[Literal["learned", "published"] | None, Query(description="answer when it is")] = None,
         label: Annotated[str | None, Query(description="of one image that is the body")] = None,
+        id: Annotated[str | None, Query(description="as Idempotency-Key, in any characters")] = None,
     ) -> Response:
         """Take samples: the answer comes when they are on the disk. With an Idempotency-Key (or `id`) they count once, however
         often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
         model = await service(m)
-        body = await read(request, label)
+        body = await read(request, label, key=id)
         acks = await asyncio.wrap_future(await run_in_threadpool(_accept, model, body))
         position = max(ack.position for ack in acks)
         found = {
@@ -132,7 +135,10 @@ def routes(models: Models) -> FastAPI:
             "samples": sum(ack.samples for ack in acks),
             "repeated": all(ack.repeated for ack in acks),
         }
-        done = wait is not None and await _reached(model, position, wait == "published", WAIT)
+        done = False
+        if wait is not None:
+            with contextlib.suppress(MnemonError):  # it is acknowledged, whether or not this model learns it
+                done = await _reached(model, position, wait == "published", WAIT)
         return JSONResponse(found, 200 if done else 202)
 
     @api.post(
@@ -282,10 +288,10 @@ def _predict(model: Service, body: wire.Body, top: int, keep: bool) -> tuple[dic
 
 
 async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:
-    """Wait until so many samples are learned, or published; not for ever."""
+    """Wait until so many samples are learned, or published; not for ever. A MnemonError: that will never be."""
     try:
         await asyncio.wait_for(asyncio.wrap_future(model.learning.wait(position, published=published)), seconds)
-    except (TimeoutError, MnemonError):  # a model that is closed learns no more
+    except TimeoutError:
         return False
     return True
 
@@ -296,6 +302,14 @@ def _errors(api: FastAPI) -> None:
     @api.exception_handler(MnemonError)
     async def ours(request: HttpRequest, error: MnemonError) -> Response:
         return answer(error)
+
+    @api.exception_handler(ClientDisconnect)
+    async def gone(request: HttpRequest, error: ClientDisconnect) -> Response:
+        return problem(400, "the request was cut off.")  # nobody hears it
+
+    @api.exception_handler(Exception)  # the framework raises it again behind the answer, and uvicorn logs it
+    async def unknown(request: HttpRequest, error: Exception) -> Response:
+        return problem(500, "the server made a mistake, which is in its log.")
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: HttpRequest, error: RequestValidationError) -> Response:

@@ -96,6 +96,8 @@ def read_tokens(path: Path) -> list[Token]:
 def token_of(token: str, scopes: frozenset[str] = SCOPES) -> Token:
     if len(token) < 16:
         raise MnemonError("a token has at least 16 characters, so that it cannot be guessed.")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise MnemonError("a token has letters, digits and signs of ASCII alone, since it is sent in a header.")
     return Token(digest(token), scopes)
 
 
@@ -171,9 +173,8 @@ class Gate:
                 found = token
         if found is None or word.lower() != "bearer":
             raise Problem(401, "a token is needed: Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
-        needed = NEEDED.get(path.rstrip("/").rpartition("/")[2])
-        if needed is None and re.fullmatch(r"/v1/models/[^/]+", path):
-            needed = "predict"
+        is_status = re.fullmatch(r"/v1/models/[^/]+", path) is not None  # also of a model called "learn"
+        needed = "predict" if is_status else NEEDED.get(path.rstrip("/").rpartition("/")[2])
         if not {needed, "admin"} & found.scopes:
             raise Problem(403, f"this token has not the scope {needed or 'admin'}.")
         self._spend(found)

@@ -78,7 +78,7 @@ class Body(NamedTuple):
     parts: Sequence[Part] = ()
     labels: str | None = None  # as JSON: of an npy array, or of images where labels are numbers
     label: str | None = None  # of one image
-    key: str | None = None
+    key: str | None = None  # of the header or the query
     producer: str | None = None
     number: int = 0
 
@@ -216,8 +216,8 @@ def npy(content: bytes) -> NDArray[Any]:
         reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         with _ONE_HEADER:
             shape, fortran, dtype = reader(stream)
-    except (ValueError, KeyError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise MnemonError(f"the body is no array in the format npy: {error}.") from None
+    except Exception as error:  # NumPy's parser raises whatever a broken header leads it to
+        raise MnemonError(f"the body is no array in the format npy: {' '.join(str(error).split())}.") from None
     data = memoryview(content)[stream.tell() :]
     if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(data):
         raise MnemonError("the body is no array of numbers in the format npy, or it was cut off.")
