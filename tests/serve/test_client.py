@@ -96,10 +96,10 @@ def test_an_id_may_be_any_text(scripted):
 
 
 def test_a_certificate_that_is_not_trusted_is_told_at_once(scripted, tmp_path):
-    url, asked, _ = scripted
-    with Client(url.replace("http", "https"), "m", token="t", patience=1e9) as client:
-        with pytest.raises(MnemonError, match="TLS"):
-            client.status()
+    url, _, _ = scripted
+    plain = url.replace("http", "https")
+    with Client(plain, "m", token="t", patience=1e9) as client, pytest.raises(MnemonError, match="TLS"):
+        client.status()
     certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

@@ -11,6 +11,7 @@ import pytest
 
 from mnemon.errors import MnemonError
 from mnemon.serve import journal as journals
+from mnemon.serve import staging
 from mnemon.serve.events import CUT, SAMPLES, Draft, JournalFailed, KeyReused, NoSpace
 from mnemon.serve.journal import Journal
 
@@ -153,6 +154,23 @@ def test_what_is_kept_is_given_back_by_its_name(path):
     journal = Journal(path)
     assert journal.kept("p-1") == b"pixels"
     assert journal.kept("p-2") is None
+    journal.close()
+
+
+def test_the_oldest_of_what_is_kept_go_at_once_by_count_and_bytes(path, monkeypatch):
+    monkeypatch.setattr(staging, "KEPT", 3)
+    monkeypatch.setattr(staging, "KEPT_BYTES", 1000)
+    journal = Journal(path)
+    for i in range(5):
+        journal.keep(f"p-{i}", b"x").result()
+    assert [journal.kept(f"p-{i}") is not None for i in range(5)] == [False, False, True, True, True]
+    journal.close()
+    journal = Journal(path)
+    journal.keep("large", b"x" * 999).result()
+    assert [journal.kept(f"p-{i}") is not None for i in range(5)] == [False, False, False, False, True]
+    journal.keep("larger", b"x" * 2000).result()  # the last one stays whatever it takes
+    assert journal.kept("large") is None
+    assert journal.kept("larger") is not None
     journal.close()
 
 

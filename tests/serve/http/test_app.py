@@ -145,6 +145,28 @@ def test_thumbnails_of_the_memory_by_class(http):
     is_problem(vectors.get("/v1/models/vectors/memory.png"), 409)
 
 
+def test_what_is_shown_of_the_memory_is_bounded(http, monkeypatch):
+    client = http(size=8)
+    for name in ("red", "blue", "green"):
+        form = [("image", ("x", png(name), "image/png"))] * 6
+        client.post(LEARN, files=form, data={"label": name}, params={"wait": "published"})
+    whole = client.get("/v1/models/model/memory").json()
+    monkeypatch.setattr(views, "BYTES", 2000)
+    part = client.get("/v1/models/model/memory").json()
+    assert part["rows"] == whole["rows"][: len(part["rows"])]
+    assert 1 <= len(part["rows"]) < len(whole["rows"])
+    assert (part["kept"], part["classes"]) == (whole["kept"], whole["classes"])
+
+    def size(each):
+        return Image.open(io.BytesIO(client.get("/v1/models/model/memory.png", params={"each": each}).content)).size
+
+    assert size(50) == (50 * 8, 3 * 8)
+    monkeypatch.setattr(views, "PIXELS", 100 * 64)
+    assert size(50) == (50 * 8, 2 * 8)
+    monkeypatch.setattr(views, "PIXELS", 10 * 64)
+    assert size(50) == (10 * 8, 1 * 8)
+
+
 def test_labels_of_images_that_are_no_text_come_in_a_header(http):
     client = http(size=8)
     files = [("image", ("1.png", png("red"))), ("image", ("2.png", png("blue")))]
@@ -209,6 +231,9 @@ def test_a_prediction_is_labelled_later_and_a_request_taken_back(http):
     events = ""
     while "event: retracted" not in events:
         events = client.get("/v1/models/model/events", params={"follow": "false"}).text
+    told = json.loads(events.partition("event: retracted\ndata: ")[2].partition("\n")[0])
+    del told["time"]
+    assert told == {"position": position, "samples": 1, "labels": [{"label": "far", "samples": 1}]}
     assert len(client.get("/v1/models/model").json()["classes"]) == 2
     is_problem(client.post("/v1/models/model/retract", json={"position": 3}), 410)
     is_problem(client.post("/v1/models/model/label", json={"prediction": "p-0", "label": "a"}), 410)
@@ -314,6 +339,7 @@ BAD = [
     ("learn", {"content": b'{"x": [1, 2]}', "headers": NDJSON}, 422),
     ("learn", {"content": npy(np.zeros((1, 2))), "headers": NPY}, 422),
     ("learn", {"content": npy(np.zeros((1, 2)))[:-1], "headers": LABELLED}, 422),
+    ("learn", {"content": b"\x93NUMPY\x01\x00\x08\x00{'a': (1", "headers": LABELLED}, 422),
     ("learn", {"content": npy(np.array([{}], object)), "headers": LABELLED}, 422),
     ("learn", {"content": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}", "headers": NPY}, 422),
     ("learn", {"content": b"no image", "headers": {"Content-Type": "image/png"}}, 422),
@@ -399,6 +425,12 @@ def test_bodies_images_and_times_have_limits(http, monkeypatch):
 
     is_problem(client.post(LEARN, content=parts(), headers={"Content-Type": "application/json"}), 413)
     is_problem(client.post(LEARN, content=png("red", (5100, 5000)), headers={"Content-Type": "image/png"}), 422)
+    monkeypatch.setattr("mnemon.serve.pixels.TOGETHER", 100_000)
+    few, many = ([("image", ("x", png("red", (200, 200)), "image/png"))] * n for n in (2, 3))
+    assert client.post(LEARN, files=few, data={"label": "a"}).status_code == 202
+    is_problem(client.post(LEARN, files=many, data={"label": "a"}), 413)
+    scaled = [("image", ("x", png("red", (800, 800), "JPEG"), "image/jpeg"))] * 3  # read at an eighth of its size
+    assert client.post(LEARN, files=scaled, data={"label": "a"}).status_code == 202
     monkeypatch.setattr("mnemon.serve.http.app.WAIT", 0.05)
     is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 504)
 

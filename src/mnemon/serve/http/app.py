@@ -200,10 +200,10 @@ def routes(models: Models) -> FastAPI:
         limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
         label: Annotated[str | None, Query(description="of this class only")] = None,
     ) -> Response:
-        """What is replayed: how many samples of each class, and some of them. Of a learner that replays nothing: what is held
-        out of learning."""
+        """What is replayed: how many samples of each class, and some of them, 16 MiB at most. Of a learner that replays
+        nothing: what is held out of learning."""
         model = await service(m)
-        return JSONResponse(await run_in_threadpool(views.memory, model, limit, label))
+        return Response(await run_in_threadpool(views.memory, model, limit, label), media_type="application/json")
 
     @api.get(
         "/v1/models/{m}/memory.png",

@@ -9,6 +9,7 @@ import tarfile
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mnemon import checkpoint
@@ -18,7 +19,8 @@ from mnemon.serve.samples import Samples, encode
 from mnemon.serve.service import Service
 
 LATELY = 1000
-SHEET = 200  # classes of which thumbnails are shown
+SHEET, PIXELS = 200, 16_000_000  # classes of which thumbnails are shown, and pixels of all of them
+BYTES = 16 * 2**20  # of JSON, for the rows of the memory
 
 
 def status(name: str, model: Service) -> dict[str, Any]:
@@ -59,23 +61,27 @@ def predictions(model: Service, x: Any, top: int, keep: bool) -> tuple[dict[str,
     return {"predictions": found, "learned": published.learned, "id": name}, kept
 
 
-def memory(model: Service, limit: int, label: str | None) -> dict[str, Any]:
+def memory(model: Service, limit: int, label: str | None) -> bytes:
+    """As JSON; of the rows, as many as fit."""
     published = model.published
     source, rows = _shown(published)
     if rows is None:
-        return {"source": source, "kept": 0, "classes": [], "rows": []}
+        return msgspec.json.encode({"source": source, "kept": 0, "classes": [], "rows": []})
     x, y = rows
     labels = published.labels
     counts = np.bincount(y, minlength=len(labels)).tolist()
     wanted = [c for c, each in enumerate(labels) if label is None or str(each) == label]
     chosen = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
     shown = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
-    return {
-        "source": source,
-        "kept": len(x),
-        "classes": _counted(labels, counts),
-        "rows": [{"row": row, "label": labels[y[row]], "x": shown[row].tolist()} for row in chosen],
-    }
+    found, size = [], 0
+    for row in chosen:
+        one = msgspec.json.encode({"row": row, "label": labels[y[row]], "x": shown[row].tolist()})
+        size += len(one)
+        if found and size > BYTES:
+            break
+        found.append(msgspec.Raw(one))
+    answer = {"source": source, "kept": len(x), "classes": _counted(labels, counts), "rows": found}
+    return msgspec.json.encode(answer)
 
 
 def _shown(published: Published) -> tuple[str, Rows | None]:
@@ -86,7 +92,8 @@ def _shown(published: Published) -> tuple[str, Rows | None]:
 
 
 def thumbnails(model: Service, each: int) -> bytes:
-    """A PNG of [classes × height, each × width] pixels; places without an image are transparent."""
+    """A PNG of [classes × height, each × width] pixels; places without an image are transparent. Where that is too large, of
+    fewer images a class and of the first classes alone."""
     from PIL import Image
 
     published = model.published
@@ -97,7 +104,9 @@ def thumbnails(model: Service, each: int) -> bytes:
     channels, height, width = x.shape[1:]
     if channels not in (1, 3):
         raise Problem(409, "this model keeps images of other than one or three channels.")
-    rows = min(len(published.labels), SHEET)
+    fit = PIXELS // (height * width)  # images
+    each = min(each, max(fit, 1))
+    rows = min(len(published.labels), SHEET, max(fit // each, 1))
     sheet = np.zeros((rows, height, each, width, 4), np.uint8)
     for c in range(rows):
         for place, row in enumerate(np.flatnonzero(y == c)[-each:][::-1].tolist()):

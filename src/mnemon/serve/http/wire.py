@@ -254,8 +254,9 @@ def _images(body: Body, kind: Kind | None, size: int) -> tuple[Any, list[Any]]:
         raise MnemonError("the form holds no file.")
     if len(files) > ROWS:
         raise Problem(413, f"a request may hold {ROWS:,} images.")
-    x = np.stack([pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size) for part in files])
-    return channels_last(x), labels
+    purse = pixels.Purse()
+    x = [pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size, purse) for part in files]
+    return channels_last(np.stack(x)), labels
 
 
 def _bytes(part: Part) -> bytes:
