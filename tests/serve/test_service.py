@@ -21,6 +21,7 @@ from mnemon.own_data.fit import fit
 from mnemon.serve import journal as journals
 from mnemon.serve import learning, state
 from mnemon.serve.events import CUT, KeyReused, NoSpace
+from mnemon.serve.http.models import Models
 from mnemon.serve.journal import Journal
 from mnemon.serve.learning import OutOfJournal
 from mnemon.serve.samples import Samples, decode, encode
@@ -266,6 +267,37 @@ def test_the_first_request_says_of_what_kind_all_are_before_any_is_learned(serve
     assert settled(again).predict([{"b": 2, "a": 0}])[0].labels == ["u", "v"]
 
 
+def test_options_count_until_something_is_acknowledged_and_are_refused_later(serve):
+    serve(options={}).close()
+    service = serve(options={"method": "slda", "memory_size": 7}, size=64)
+    assert service.size == 64
+    assert service._fresh("cpu")().memory_size == 7
+    service.close()
+    service = serve(options={"method": "slda"})  # as it was begun
+    service.learning._turn.acquire()  # nothing is learned, so there will be no snapshot
+    service.learn(*samples(3))
+    crashed = serve.crash(service)
+    service.learning._turn.release()
+    for more, sentence in [
+        ({"options": {"memory_size": 8}}, "begun with memory_size 7, not 8"),
+        ({"options": {"lr": 0.5}}, "begun with lr"),
+        ({"options": {}, "size": 32}, "begun with size 64, not 32"),
+    ]:
+        with pytest.raises(MnemonError, match=sentence):
+            serve(crashed, **more)
+    assert settled(serve(crashed, options={"memory_size": 7}, size=64)).learning.state.method == "slda"
+
+
+def test_another_size_than_that_of_the_images_is_refused(serve, tmp_path):
+    service = serve(options={"method": "slda"}, size=32)
+    service.learn(*photos(3))
+    settled(service).close()
+    with pytest.raises(MnemonError, match="size 32, not 64"):
+        serve(size=64)
+    with pytest.raises(MnemonError, match="so size cannot be given"):
+        Models(tmp_path, options={}, size=64)
+
+
 def test_options_that_no_model_can_be_made_with_are_refused_before_anything_is_written(serve, tmp_path):
     for options, sentence in [
         ({"methd": "er"}, "no parameter"),
@@ -280,7 +312,7 @@ def test_options_that_no_model_can_be_made_with_are_refused_before_anything_is_w
         service.learn(*samples(3))
     assert service.journal.position == 0
     service.close()
-    with pytest.raises(MnemonError, match="begun with another backbone"):
+    with pytest.raises(MnemonError, match="begun with backbone"):
         serve(options={"backbone": "mlp"})
 
 

@@ -128,6 +128,12 @@ class Journal:
         with self._db_lock, contextlib.suppress(sqlite3.Error):
             self._db.close()
 
+    def note(self, notes: dict[str, Any]) -> None:
+        """Other notes than those it was made with."""
+        with self._db_lock, self._transaction():
+            self._db.execute("UPDATE meta SET value = ? WHERE name = 'notes'", (json.dumps(notes),))
+        self.notes = notes
+
     # --- reading
 
     @property

@@ -136,14 +136,30 @@ class Service:
         journal = Journal(
             self.folder / served.JOURNAL, self._arrived, start=place.learned, after=place.seq, notes=notes
         )
-        changed = {key: value for key, value in given.items() if journal.notes["options"].get(key, value) != value}
-        if newest is None and (changed or (size is not None and size != journal.notes["size"])):
-            name = next(iter(changed), "size")
+        try:
+            self._settle(journal, given, size, made=newest is not None)
+        except MnemonError:
             journal.close()
-            raise MnemonError(
-                f"the model {self.folder} was begun with another {name}; leave the option out to go on with it."
-            )
+            raise
         return journal
+
+    def _settle(self, journal: Journal, given: dict[str, Any], size: int | None, *, made: bool) -> None:
+        """Options of a model that was begun: they count as long as nothing was acknowledged, and must not differ later. One
+        that is `made` has its own, which were compared."""
+        begun = OnlineClassifier(**journal.notes["options"]).get_params(deep=False)
+        changed = {name: value for name, value in given.items() if not made and begun[name] != value}
+        if size is not None and size != journal.notes["size"]:
+            changed["size"] = size
+        if not changed:
+            return
+        if made or journal.position > journal.start:
+            name, value = next(iter(changed.items()))
+            was = journal.notes["size"] if name == "size" else begun[name]
+            raise MnemonError(
+                f"the model {self.folder} was begun with {name} {was}, not {value}; leave the option out to go on with it."
+            )
+        options = journal.notes["options"] | given
+        journal.note({"options": options, "size": size or journal.notes["size"]})
 
     def _fresh(self, device: Any) -> Callable[[], OnlineClassifier]:
         options = self.journal.notes["options"]
