@@ -114,7 +114,7 @@ class Gate:
         open_paths: Iterable[str] = ("/", "/healthz"),
     ) -> None:
         self._app, self._tokens, self._rate = app, list(tokens), rate
-        self._hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
+        self._hosts = frozenset(map(host_name, (*LOOPBACK, *hosts)))
         self._open = frozenset(open_paths)
         self._buckets = {token.digest: (rate, time.monotonic()) for token in self._tokens}
 
@@ -187,6 +187,17 @@ class Gate:
             wait = math.ceil((1 - left) / self._rate)
             raise Problem(429, f"this token may send {self._rate:,.0f} requests per second.", Retry_After=str(wait))
         self._buckets[token.digest] = (left - 1, now)
+
+
+def host_name(given: str) -> str:
+    """A name as the header Host has it, without a port."""
+    host = given.strip().lower()
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"  # an IPv6 address
+    host = _without_port(host)
+    if not re.fullmatch(r"[^\s/:@\[\]]+|\[[0-9a-f:.%]+\]", host):
+        raise MnemonError(f"{given!r} is no name of a host, as birds.example.org or 192.0.2.7.")
+    return host
 
 
 def _without_port(host: str) -> str:
