@@ -3,15 +3,18 @@
 import io
 import json
 import tarfile
+import threading
 
 import numpy as np
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from mnemon import OnlineClassifier
+from mnemon import OnlineClassifier, checkpoint
 from mnemon.errors import MnemonError
 from mnemon.serve.http import views
+from mnemon.serve.service import Service
+from processes import wait_for
 from serving import FORGETS, SMALL, taught_in_turn
 
 LEARN, PREDICT = "/v1/models/model/learn", "/v1/models/model/predict"
@@ -259,6 +262,57 @@ def test_curves_events_metrics_and_snapshot(http, tmp_path):
     assert OnlineClassifier.load(tmp_path / "copy").n_seen_ == 20
     tag = {"If-None-Match": answer.headers["etag"]}
     assert client.get("/v1/models/model/snapshot", headers=tag).status_code == 304
+
+
+def test_the_tag_of_a_snapshot_is_that_of_its_content(http):
+    client = taught(http(recovery=0.0))
+    folder, place = client.models.get("model").folder, "/v1/models/model/snapshot"
+    wait_for(lambda: checkpoint.newest(folder) > 0)
+    client.models.get("model").learning._save()
+    position = client.post(LEARN, json={"x": X, "y": Y}, params={"wait": "published"}).json()["position"]
+    client.models.close()
+    again = http()
+    before = again.get(place)
+    assert again.get(place, headers={"If-None-Match": before.headers["etag"]}).status_code == 304
+    again.post("/v1/models/model/retract", json={"position": position})
+    wait_for(lambda: again.get(place).content != before.content)
+    after = again.get(place, headers={"If-None-Match": before.headers["etag"]})
+    assert after.status_code == 200
+    assert after.headers["etag"] != before.headers["etag"]
+
+
+def test_events_of_another_start_are_told_from_the_first(http):
+    client = taught(http())
+    place, quiet = "/v1/models/model/events", {"follow": "false"}
+
+    def kinds(last):
+        text = client.get(place, params=quiet, headers={"Last-Event-ID": last}).text
+        return [line for line in text.splitlines() if line.startswith("id: ")]
+
+    every = kinds("")
+    last = every[-1].removeprefix("id: ")
+    assert kinds(last) == []
+    assert kinds("0123abcd-" + last.rpartition("-")[2]) == kinds("7") == every
+
+
+def test_samples_that_no_server_has_learned_are_learned_without_being_asked_for(http, tmp_path):
+    for name in ("behind", "done"):
+        service = Service(tmp_path / "models" / name, options=SMALL, device="cpu")
+        service.learn(X, Y)
+        service.learning.wait(4, published=True).result()
+        if name == "behind":
+            with service.learning._turn:
+                service.learn(X, Y)
+                wait_for(lambda service=service: service.learning.state.backlog)
+                service.learn(X, Y)  # stays in the journal
+                closing = threading.Thread(target=service.close)
+                closing.start()
+                wait_for(lambda service=service: service.learning._closing)
+            closing.join()
+        service.close()
+    models = http("models", options={}).models
+    wait_for(lambda: "behind" in models.opened() and models.opened()["behind"].learning.state.learned == 12)
+    assert list(models.opened()) == ["behind"]
 
 
 def test_the_exam_tells_what_was_forgotten_also_after_a_restart(http, tmp_path):

@@ -237,15 +237,15 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         if streams.locked():
             raise Problem(503, "too many watch events already.", Retry_After="30")
-        last = request.headers.get("last-event-id", "0")
-        start = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
+        start = views.told(model.learning.log.boot, request.headers.get("last-event-id", ""))
         return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
 
     async def _watch(name: str, model: Service, last: int, follow: bool) -> AsyncIterator[str]:
         async with streams:
             told, quiet = "", 0.0
             while True:
-                lines = [views.event(each) for each in model.learning.log.after(last)]
+                log = model.learning.log
+                lines = [views.event(log.boot, each) for each in log.after(last)]
                 last = max([last, *(number for number, _ in lines)])
                 now = views.status_event(name, model)
                 if lines or now != told:

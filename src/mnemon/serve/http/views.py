@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import secrets
 import tarfile
+import time
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,6 +15,7 @@ import msgspec
 import numpy as np
 
 from mnemon import checkpoint
+from mnemon.files import parsed
 from mnemon.serve.http.problems import Problem
 from mnemon.serve.published import Published, Rows
 from mnemon.serve.samples import Samples, encode
@@ -142,10 +145,16 @@ def exam(model: Service) -> dict[str, Any] | None:
     return {"samples": sum(each["samples"] for each in classes), "accuracy": mean, "classes": classes}
 
 
-def event(found: dict[str, Any]) -> tuple[int, str]:
+def event(boot: str, found: dict[str, Any]) -> tuple[int, str]:
     """Its number, and the text of a server-sent event."""
     more = {name: value for name, value in found.items() if name not in ("id", "event")}
-    return found["id"], f"id: {found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
+    return found["id"], f"id: {boot}-{found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
+
+
+def told(boot: str, last: str) -> int:
+    """The number of the last event that a client knows: none, where events were counted anew since."""
+    known, _, number = last.rpartition("-")
+    return int(number) if known == boot and number.isascii() and number.isdigit() and len(number) < 16 else 0
 
 
 def status_event(name: str, model: Service) -> str:
@@ -156,30 +165,34 @@ def status_event(name: str, model: Service) -> str:
 
 
 def snapshot(model: Service, known: str | None) -> tuple[str, bytes | None]:
-    """The tag of the newest snapshot, and its files; None where the client has them."""
+    """The tag of the newest snapshot, and its files; None where the client has them. A number is used again after a retraction,
+    so the tag is of the content."""
     for _ in range(10):  # it may be replaced while it is read
         number = checkpoint.newest(model.folder)
         if number == 0:
             raise Problem(404, "there is no snapshot yet.")
-        tag = f'"{number}"'
-        if known == tag:
-            return tag, None
+        values, tensors = (model.folder / f"{number:010d}.{suffix}" for suffix in ("json", "safetensors"))
         try:
-            content = io.BytesIO()
-            with tarfile.open(fileobj=content, mode="w") as tar:
-                for suffix in ("json", "safetensors"):
-                    tar.add(model.folder / f"{number:010d}.{suffix}", f"{number:010d}.{suffix}", filter=_plain)
-            return tag, content.getvalue()
+            about = values.read_bytes()  # with the digest of the tensors
+            tag = f'"{hashlib.sha256(about).hexdigest()[:32]}"'
+            if known is not None and tag in known:
+                return tag, None
+            packed = tensors.read_bytes()
         except FileNotFoundError:
             continue
+        if parsed(about)["tensors"] == hashlib.sha256(packed).hexdigest():
+            return tag, _tar({values.name: about, tensors.name: packed})
     raise Problem(503, "snapshots change faster than they can be read.", Retry_After="5")
 
 
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Nobody needs to know who has the file here."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
+def _tar(files: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name, each in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(each), int(time.time()), 0o600
+            tar.addfile(member, io.BytesIO(each))
+    return content.getvalue()
 
 
 def _counted(labels: list[Any], counts: list[int]) -> list[dict[str, Any]]:
