@@ -76,7 +76,8 @@ def memory(model: Service, limit: int, label: str | None) -> bytes:
     wanted = [c for c, each in enumerate(labels) if label is None or str(each) == label]
     chosen = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
     shown = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
-    found, size = [], 0
+    found: list[msgspec.Raw] = []
+    size = 0
     for row in chosen:
         one = msgspec.json.encode({"row": row, "label": labels[y[row]], "x": shown[row].tolist()})
         size += len(one)
