@@ -51,8 +51,8 @@ class Packed(NamedTuple):
     values: bytes
 
 
-def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Write checkpoint `number`, then drop all but this one and the one before it.
+def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str, Any], *, mode: int = 0o666) -> None:
+    """Write checkpoint `number`, then drop all but this one and the one before it. `mode` is that of its files, less the umask.
 
     Higher numbers are dropped too: who saves a lower one found them damaged.
     """
@@ -65,7 +65,7 @@ def save(folder: Path, number: int, tensors: dict[str, Tensor], values: dict[str
                 f"the checkpoint {folder / f'{number:010d}'} would hold {size:,} bytes of {what}, and {most:,} are the "
                 "limit; nothing was written."
             )
-    _write(folder, number, blob, text)
+    _write(folder, number, blob, text, mode)
 
 
 def pack(folder: Path) -> Packed | None:
@@ -82,12 +82,12 @@ def unpack(folder: Path, packed: Packed) -> None:
     _write(folder, *packed)
 
 
-def _write(folder: Path, number: int, blob: bytes, text: bytes) -> None:
+def _write(folder: Path, number: int, blob: bytes, text: bytes, mode: int = 0o666) -> None:
     """Write the files of a checkpoint, then drop all but this one and the one before it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files.write(folder / f"{number:010d}.safetensors", blob)
-        files.write(folder / f"{number:010d}.json", text)
+        files.write(folder / f"{number:010d}.safetensors", blob, mode=mode)
+        files.write(folder / f"{number:010d}.json", text, mode=mode)
     except OSError as error:
         kept = "the one before it is untouched, and the same command goes on from there."
         if newest(folder) == 0:

@@ -13,18 +13,18 @@ from typing import Any
 from mnemon.errors import MnemonError
 
 
-def replace(path: Path, fill: Callable[[Path], object], *, part_name: str = "") -> None:
+def replace(path: Path, fill: Callable[[Path], object], *, part_name: str = "", mode: int = 0o666) -> None:
     """Let `fill` write a file beside `path`, flush it to the disk and move it into place: all of it, or nothing.
 
     The unique name lets two processes do so at once. It begins with that of the file; with `part_name` where another program
-    would take the unfinished file for the whole one by its name.
+    would take the unfinished file for the whole one by its name. `mode` is what others may do, less the user's umask.
     """
     part = path.with_name(f".{part_name or path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        part.touch(exist_ok=False)
-        mode = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
+        part.touch(mode, exist_ok=False)
+        allowed = part.stat().st_mode  # the user's; safetensors makes a file for its writer alone
         fill(part)
-        part.chmod(mode)
+        part.chmod(allowed)
         flush(part)
         part.replace(path)
     finally:
@@ -32,9 +32,9 @@ def replace(path: Path, fill: Callable[[Path], object], *, part_name: str = "") 
     flush(path.parent)
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """`replace` with these bytes."""
-    replace(path, lambda part: part.write_bytes(content))
+    replace(path, lambda part: part.write_bytes(content), mode=mode)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 """`mnemon learn`: each row once, however often it is started."""
 
 import io
+import itertools
 import json
+import sqlite3
 import sys
 
 import numpy as np
@@ -10,8 +12,11 @@ from PIL import Image
 
 from command_line import run
 from mnemon import OnlineClassifier
+from mnemon.serve import journal as journals
 from mnemon.serve import learning
+from mnemon.serve.events import SAMPLES
 from mnemon.serve.feeding import Feeder
+from mnemon.serve.staging import Staged
 
 SMALL = ("--backbone", "mlp:width=16", "--memory-size", "40", "--device", "cpu")
 
@@ -61,6 +66,30 @@ def test_stopped_in_the_middle_the_same_command_goes_on(tmp_path, capsys, monkey
     out, _ = run("learn", str(model), str(path), capsys=capsys)
     assert "read 150 samples" in out
     assert OnlineClassifier.load(model).n_seen_ == 350
+
+
+@pytest.mark.parametrize("skip", [(), ("--skip-bad",)], ids=["strict", "skip bad"])
+def test_a_disk_that_is_full_for_a_moment_loses_no_row(tmp_path, capsys, monkeypatch, skip):
+    """The requests behind the one that was rolled back are not taken either: their count would pass over its rows."""
+    path, model = tmp_path / "rows.ndjson", tmp_path / "model"
+    path.write_text(lines(1000))
+    write, transactions = Staged.write, itertools.count()
+
+    def full(self, db):
+        if any(event.kind == SAMPLES for event in self.events) and next(transactions) == 2:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        write(self, db)
+
+    monkeypatch.setattr(Staged, "write", full)
+    monkeypatch.setattr(journals, "GROUP_REQUESTS", 1)
+    _, err = run("learn", str(model), str(path), *SMALL, *skip, code=2, capsys=capsys)
+    assert "no space left" in err
+    assert "skipped" not in err
+    monkeypatch.undo()
+    run("learn", str(model), str(path), "--device", "cpu", capsys=capsys)
+    assert OnlineClassifier.load(model).n_seen_ == 1000
 
 
 def test_bad_rows_stop_it_or_are_named_and_left_out(tmp_path, capsys):

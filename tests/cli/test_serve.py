@@ -71,6 +71,8 @@ def test_mistakes_are_one_sentence(tmp_path, capsys, monkeypatch):
         ((model, "--port", "0", "--token-file", str(tmp_path / "token")), "chmod 600"),
         ((model, "--port", "0", "--method", "nothing"), "unknown method"),
         ((model, "--port", "0", "--tls-cert", "x"), "both"),
+        ((model, "--port", "0", "--tls-cert", "nosuch.pem", "--tls-key", "nosuch.pem"), "cannot be used"),
+        ((model, "--port", "0", "--allow-host", "http://birds"), "no name of a host"),
         ((model, "--port", "0", "--rate", "0"), "above 0"),
     ]:
         _, err = run("serve", *words, code=2, capsys=capsys)

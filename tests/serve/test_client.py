@@ -2,11 +2,14 @@
 
 import http.server
 import json
+import ssl
 import threading
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
+from certificates import self_signed
 from mnemon import Client
 from mnemon.errors import MnemonError
 from mnemon.serve import client as clients
@@ -77,6 +80,47 @@ def test_arrays_go_as_bytes_and_the_rest_as_json(scripted):
     assert asked[0][3].startswith(b"\x93NUMPY")
     assert json.loads(asked[1][3]) == {"x": [{"a": 1.0}], "y": ["x"]}
     assert json.loads(asked[3][3]) == {"position": 3}
+
+
+def test_an_id_may_be_any_text(scripted):
+    url, asked, answers = scripted
+    answers += [(202, {"position": 1})]
+    with Client(url, "m", token="t") as client:
+        client.learn(np.zeros((1, 2)), ["a"], id="ключ")
+        with pytest.raises(MnemonError, match="ASCII"):
+            Client(url, token="ключ")
+    _, path, headers, body = asked[0]
+    assert path == "/v1/models/m/learn?id=" + quote("ключ")
+    assert "Idempotency-Key" not in headers
+    assert body.startswith(b"\x93NUMPY")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_at_once(scripted, tmp_path):
+    url, _, _ = scripted
+    plain = url.replace("http", "https")
+    with Client(plain, "m", token="t", patience=1e9) as client, pytest.raises(MnemonError, match="TLS"):
+        client.status()
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.handle_error = lambda *_: None
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"https://localhost:{server.server_port}"
+        with (
+            Client(place, "m", token="t", patience=1e9) as client,
+            pytest.raises(MnemonError, match="certificate is refused"),
+        ):
+            client.status()
+        trusting = ssl.create_default_context(cafile=certificate)
+        for trust in ({"cafile": certificate}, {"context": trusting}):
+            with Client(place, "m", token="t", **trust) as client, pytest.raises(ClientError) as error:
+                client.status()
+            assert error.value.status == 501  # it was reached
+        server.shutdown()
+    with pytest.raises(MnemonError, match="no file with a certificate"):
+        Client(url, cafile=tmp_path / "nowhere.pem")
 
 
 def test_what_the_server_refuses_is_not_tried_again(scripted):

@@ -12,6 +12,7 @@ import pytest
 from mnemon.errors import MnemonError
 from mnemon.estimator import served
 from mnemon.serve import journal as journals
+from mnemon.serve import staging
 from mnemon.serve.events import CUT, SAMPLES, Draft, JournalFailed, KeyReused, NoSpace
 from mnemon.serve.journal import Journal
 
@@ -70,9 +71,11 @@ def test_a_key_or_a_count_is_taken_once_also_after_a_restart(path):
     assert journal.append([source]).result()[0].position == 6
     journal.close()
     journal = Journal(path)
-    assert journal.append([draft]).result()[0] == (5, 5, True)
-    assert journal.append([source._replace(number=69)]).result()[0].repeated
-    assert journal.append([source._replace(number=71)]).result()[0] == (7, 1, False)
+    assert journal.append([draft]).result()[0] == (5, 5, True, True)
+    assert journal.append([source]).result()[0] == (6, 1, True, True)
+    earlier = journal.append([source._replace(number=69)]).result()[0]
+    assert (earlier.repeated, earlier.named) == (True, False)  # the position is not that of these samples
+    assert journal.append([source._replace(number=71)]).result()[0] == (7, 1, False, True)
     assert journal.producer("lines") == 71
     assert journal.producer("other") is None
     with pytest.raises(KeyReused):
@@ -96,6 +99,29 @@ def test_a_request_that_is_refused_leaves_the_others_of_its_transaction(path, mo
         futures[1].result()
     assert futures[2].result()[0].position == 3
     assert [event.payload for event in journal.events()] == [b"x", b"a", b"c"]
+    journal.close()
+
+
+def test_two_contents_under_one_key_are_refused_also_within_a_request(path):
+    journal = Journal(path)
+    first, other = (Draft(SAMPLES, content, 1, key=b"k", digest=content) for content in (b"a", b"b"))
+    with pytest.raises(KeyReused):
+        journal.append([first, other]).result()
+    assert journal.position == 0
+    assert [ack.repeated for ack in journal.append([first, first]).result()] == [False, True]
+    assert journal.position == 1
+    journal.close()
+
+
+def test_what_follows_a_request_that_was_rolled_back_is_refused(path):
+    journal = Journal(path)
+    rows = [Draft(SAMPLES, b"x", 1, producer="file", number=i, follows=i - 1) for i in range(1, 6)]
+    assert journal.append([rows[0]]).result()[0].position == 1
+    with pytest.raises(MnemonError, match="did not come"):
+        journal.append([rows[2]]).result()
+    assert journal.producer("file") == 1
+    assert [journal.append([row]).result()[0].position for row in rows[1:]] == [2, 3, 4, 5]
+    assert journal.append([rows[2]]).result()[0].repeated
     journal.close()
 
 
@@ -129,6 +155,23 @@ def test_what_is_kept_is_given_back_by_its_name(path):
     journal = Journal(path)
     assert journal.kept("p-1") == b"pixels"
     assert journal.kept("p-2") is None
+    journal.close()
+
+
+def test_the_oldest_of_what_is_kept_go_at_once_by_count_and_bytes(path, monkeypatch):
+    monkeypatch.setattr(staging, "KEPT", 3)
+    monkeypatch.setattr(staging, "KEPT_BYTES", 1000)
+    journal = Journal(path)
+    for i in range(5):
+        journal.keep(f"p-{i}", b"x").result()
+    assert [journal.kept(f"p-{i}") is not None for i in range(5)] == [False, False, True, True, True]
+    journal.close()
+    journal = Journal(path)
+    journal.keep("large", b"x" * 999).result()
+    assert [journal.kept(f"p-{i}") is not None for i in range(5)] == [False, False, False, False, True]
+    journal.keep("larger", b"x" * 2000).result()  # the last one stays whatever it takes
+    assert journal.kept("large") is None
+    assert journal.kept("larger") is not None
     journal.close()
 
 
@@ -237,6 +280,18 @@ def test_after_any_other_failure_the_journal_takes_nothing_more(path):
     journal.close()
     journal = Journal(path)
     assert journal.position == 60
+    journal.close()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_writer_that_ended(path):
+    journal = Journal(path)
+    broken = journal.append([Draft(SAMPLES, b"x", "one")])  # nobody foresaw it
+    with pytest.raises(JournalFailed, match="takes no more samples"):
+        broken.result(10)
+    with pytest.raises(JournalFailed):
+        journal.append([Draft(SAMPLES, b"x", 1)]).result(10)
+    assert journal.failed
     journal.close()
 
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import shutil
+import threading
 import warnings
 import zlib
 
@@ -20,10 +21,12 @@ from mnemon.own_data.fit import fit
 from mnemon.serve import journal as journals
 from mnemon.serve import learning, state
 from mnemon.serve.events import CUT, KeyReused, NoSpace
+from mnemon.serve.http.models import Models
 from mnemon.serve.journal import Journal
 from mnemon.serve.learning import OutOfJournal
 from mnemon.serve.samples import Samples, decode, encode
 from mnemon.serve.service import Busy, Gone, NothingLearned, Service
+from mnemon.serve.state import State
 from processes import wait_for
 
 SMALL = {"backbone": "mlp:width=16", "memory_size": 40}
@@ -264,6 +267,37 @@ def test_the_first_request_says_of_what_kind_all_are_before_any_is_learned(serve
     assert settled(again).predict([{"b": 2, "a": 0}])[0].labels == ["u", "v"]
 
 
+def test_options_count_until_something_is_acknowledged_and_are_refused_later(serve):
+    serve(options={}).close()
+    service = serve(options={"method": "slda", "memory_size": 7}, size=64)
+    assert service.size == 64
+    assert service._fresh("cpu")().memory_size == 7
+    service.close()
+    service = serve(options={"method": "slda"})  # as it was begun
+    service.learning._turn.acquire()  # nothing is learned, so there will be no snapshot
+    service.learn(*samples(3))
+    crashed = serve.crash(service)
+    service.learning._turn.release()
+    for more, sentence in [
+        ({"options": {"memory_size": 8}}, "begun with memory_size 7, not 8"),
+        ({"options": {"lr": 0.5}}, "begun with lr"),
+        ({"options": {}, "size": 32}, "begun with size 64, not 32"),
+    ]:
+        with pytest.raises(MnemonError, match=sentence):
+            serve(crashed, **more)
+    assert settled(serve(crashed, options={"memory_size": 7}, size=64)).learning.state.method == "slda"
+
+
+def test_another_size_than_that_of_the_images_is_refused(serve, tmp_path):
+    service = serve(options={"method": "slda"}, size=32)
+    service.learn(*photos(3))
+    settled(service).close()
+    with pytest.raises(MnemonError, match="size 32, not 64"):
+        serve(size=64)
+    with pytest.raises(MnemonError, match="so size cannot be given"):
+        Models(tmp_path, options={}, size=64)
+
+
 def test_options_that_no_model_can_be_made_with_are_refused_before_anything_is_written(serve, tmp_path):
     for options, sentence in [
         ({"methd": "er"}, "no parameter"),
@@ -278,7 +312,7 @@ def test_options_that_no_model_can_be_made_with_are_refused_before_anything_is_w
         service.learn(*samples(3))
     assert service.journal.position == 0
     service.close()
-    with pytest.raises(MnemonError, match="begun with another backbone"):
+    with pytest.raises(MnemonError, match="begun with backbone"):
         serve(options={"backbone": "mlp"})
 
 
@@ -334,6 +368,100 @@ def test_a_retracted_request_is_as_if_it_had_never_come(serve, options):
     assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
     with pytest.raises(OutOfJournal):
         service.retract(19).result()
+
+
+def test_samples_that_come_while_a_network_is_taught_again_are_learned_too(serve, monkeypatch):
+    service = serve()
+    for i in range(4):
+        service.learn(*samples(10, i))
+        settled(service)
+    follow, late = State.follow, iter(range(4, 7))
+
+    def and_traffic(self, journal, after):
+        service.learn(*samples(10, next(late)))  # before the journal is read
+        follow(self, journal, after)
+        service.learn(*samples(10, next(late)))  # behind what was read of it
+
+    monkeypatch.setattr(State, "follow", and_traffic)
+    service.retract(20).result()
+    wait_for(lambda: service.published.learned == 60 or service.learning.failed)
+    monkeypatch.undo()
+    assert service.learning.failed is None
+    service.learn(*samples(10, next(late)))
+    settled(service)
+    drawn = [decode(event.payload) for event in service.journal.events(kind="samples")]
+    whole = Samples(np.concatenate([each.x for each in drawn]), [label for each in drawn for label in each.y])
+    model = OnlineClassifier(**SMALL, device="cpu")
+    for start, end in itertools.pairwise([0, *cuts(service)]):
+        chunk = whole.part(start, 10) if start == 10 else whole.part(start, end)
+        if len(chunk.y):
+            model.partial_fit(chunk.x, chunk.y)
+    assert learned_bytes(service) == model_bytes(model._model)
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+
+
+def test_a_retraction_under_traffic_ends_as_if_the_samples_had_never_come(serve):
+    service = serve()
+    for i in range(40):
+        service.learn(*samples(10, i))
+    ended, numbers = threading.Event(), itertools.count(40)
+
+    def traffic():
+        while not ended.wait(0.002):
+            service.learn(*samples(10, next(numbers)))
+
+    thread = threading.Thread(target=traffic)
+    thread.start()
+    try:
+        for position in (100, 200, 300):
+            service.retract(position).result()
+            wait_for(lambda position=position: service.learning.failed or position in service.learning.state.retracted)
+    finally:
+        ended.set()
+        thread.join()
+    assert service.learning.failed is None
+    settled(service)
+    assert service.learning.state.classifier.n_seen_ == service.journal.position - 30
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+
+
+SUBTRACTS = {"method": "slda", "exam": 0}
+
+
+def test_a_second_retraction_after_a_restart_subtracts_nothing(serve):
+    service = serve(options=SUBTRACTS)
+    first = service.learn(*samples(10, 0)).position
+    service.learn(*samples(10, 1))
+    settled(service)
+    service.retract(first).result()
+    service.learn(*samples(10, 2))
+    settled(service).close()  # with a snapshot
+    again = serve()
+    before = learned_bytes(again)
+    again.retract(first).result()
+    again.learn(*samples(10, 3))
+    settled(again)
+    assert again.learning.state.classifier.n_seen_ == 30
+    assert learned_bytes(serve(serve.crash(again))) == learned_bytes(again) != before
+
+
+def test_what_was_retracted_while_it_waited_is_not_learned_after_a_restart(serve):
+    service = serve(options=SUBTRACTS)
+    service.learn(*samples(10, 0))
+    settled(service)
+    with service.learning._turn:
+        service.learn(*samples(5, 1))
+        wait_for(lambda: len(cuts(service)) == 2)  # the learner has begun a chunk, and waits for its turn
+        secret = service.learn(samples(5, 2)[0], ["secret"] * 5).position
+        answer = service.retract(secret)
+        closing = threading.Thread(target=service.close)
+        closing.start()
+        wait_for(lambda: service.learning._closing)
+    closing.join()
+    answer.result()
+    again = settled(serve())
+    assert "secret" not in again.published.labels
+    assert again.learning.state.classifier.n_seen_ == 15
 
 
 def test_what_waits_can_be_retracted_and_may_then_be_of_another_kind(serve):
@@ -526,7 +654,7 @@ def test_the_memory_of_keys_outlives_the_events(serve, monkeypatch, saved_often)
         service.learn(*samples(10, i), key=b"%d" % i)
         settled(service)
     again = serve(serve.crash(service))
-    assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True)
+    assert again.learn(*samples(10, 0), key=b"0") == (10, 10, True, True)
 
 
 def test_what_the_model_warns_of_is_one_message(serve, caplog):

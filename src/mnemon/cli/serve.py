@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from mnemon.cli.new_model import (
 from mnemon.cli.options import Device, unset
 from mnemon.errors import MnemonError
 
+logger = logging.getLogger(__name__)
 Place = Positional[
     Annotated[Path, arg(help="a model's folder, made if it is not there, or a folder of models", metavar="MODEL")]
 ]
@@ -67,12 +69,15 @@ def serve(
     from mnemon.runtime.signals import Stopped, watched
     from mnemon.serve.http import gate
     from mnemon.serve.http.models import Models
-    from mnemon.serve.http.server import listening
+    from mnemon.serve.http.server import bound, check_tls, listening
     from mnemon.serve.http.server import serve as run
 
     check_size(size)
     if (tls_cert is None) != (tls_key is None):
         raise MnemonError("HTTPS needs both --tls-cert and --tls-key.")
+    tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
+    if tls is not None:
+        check_tls(*tls)
     if not rate > 0 or not recovery >= 0:
         raise MnemonError("--rate is above 0, and --recovery 0 or more.")
     made, tokens = None, []
@@ -93,15 +98,18 @@ def serve(
         "seed": seed,
     }
     with watched() as stop, listening(host, port) as at:
+        called = bound(at, host, allow_host)
         models = Models(model, options=options, size=size, device=device, recovery=recovery)
         scheme = "http" if tls_cert is None else "https"
-        shown = f"[{host}]" if ":" in host else host
-        address = f"{scheme}://{shown}:{at.getsockname()[1]}"
+        address = f"{scheme}://{called.shown}:{at.getsockname()[1]}"
         print(f"serving {', '.join(models.names())} at {address}", flush=True)
         if made is not None:
             print(f"token, shown once: {made}\nthe page: {address}/#token={made}", flush=True)
-        tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
-        run(models, at, tokens, hosts=allow_host, rate=rate, tls=tls, stop=stop)
+        if tls is None and not called.only_here:
+            logger.warning(
+                "others in the network can read the token and what is sent: --tls-cert and --tls-key encrypt it."
+            )
+        run(models, at, tokens, hosts=called.hosts, rate=rate, tls=tls, stop=stop)
         if models.failed is not None:
             raise MnemonError(models.failed)
         if stop():

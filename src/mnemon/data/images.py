@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -46,8 +46,11 @@ def decode_image(
     *,
     formats: tuple[str, ...] = FORMATS,
     most: int | None = None,
+    spend: Callable[[int], None] = lambda pixels: None,
+    draft: bool = False,
 ) -> NDArray[np.uint8]:
-    """`read_image` of a file or a stream of bytes that errors call `name`; `most` pixels are decoded, as its header says."""
+    """`read_image` of a file or a stream of bytes that errors call `name`; `most` pixels are decoded, as its header says, and
+    `spend` hears before how many. `draft`: a JPEG is read at a scale that still has twice the pixels of `size`."""
     from PIL import Image, ImageOps
 
     try:
@@ -56,6 +59,9 @@ def decode_image(
                 raise MnemonError(f"{name} has {file.width * file.height:,} pixels, and {most:,} are the limit.")
             if file.mode.startswith(("I", "F")):
                 raise MnemonError(f"{name} has pixels of more than 8 bits; convert it to 8 bits a channel first.")
+            if draft and size is not None:
+                file.draft(None, (2 * size, 2 * size))
+            spend(file.width * file.height)
             image = _square(_rgb(ImageOps.exif_transpose(file)), size)
             pixels: NDArray[np.uint8] = np.asarray(image)  # [height, width, 3]
     except MnemonError:

@@ -77,10 +77,11 @@ def save(
     model: Model,
     beside: dict[str, Tensor] | None = None,
     number: int | None = None,
+    mode: int = 0o666,
 ) -> None:
     """Write the model into the folder `path`: whole, or not at all; what was there before stays until then. `beside` is
     saved with it and given back by `load`: what somebody knows about this very state of the model. `number` is that of the
-    checkpoint, which replaces those from there on; None: the next one."""
+    checkpoint, which replaces those from there on; None: the next one. `mode` is that of the files, less the umask."""
     folder = Path(path)
     check_folder(folder)
     with checkpoint.alone(folder, LOCK), model.lock:  # a chunk is in it wholly or not
@@ -113,7 +114,7 @@ def save(
             values["table"] = model.table.as_json()
         kept = {f"{PART}{name}.{key}": t for name, part in model.parts.items() for key, t in part.state().items()}
         tensors = model.learner.state() | kept | {f"{BESIDE}{name}": tensor for name, tensor in (beside or {}).items()}
-        checkpoint.save(folder, number or checkpoint.newest(folder) + 1, tensors, values)
+        checkpoint.save(folder, number or checkpoint.newest(folder) + 1, tensors, values, mode=mode)
 
 
 def load(

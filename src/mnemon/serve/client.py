@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import ssl
 import threading
 import time
 import uuid
@@ -18,6 +19,7 @@ from mnemon.files import parsed
 
 AGAIN = frozenset({429, 503, 504, 507})  # statuses after which it is worth trying again
 LONGEST_HEADER = 16_000  # characters of labels
+CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)  # a connection that was lost
 FIRST, MOST = 0.1, 10.0  # seconds between two tries
 
 
@@ -37,6 +39,8 @@ class Client:
     token     None: the one in the URL, else the environment variable MNEMON_TOKEN
     timeout   seconds that one try may take
     patience  seconds for which tries are repeated while the server cannot be reached or is busy
+    cafile    a file with the certificate that is to be trusted, as of a server that made its own
+    context   how to speak TLS, in place of that
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class Client:
         token: str | None = None,
         timeout: float = 60.0,
         patience: float = 60.0,
+        cafile: str | os.PathLike[str] | None = None,
+        context: ssl.SSLContext | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -54,6 +60,14 @@ class Client:
         self._parts, self._timeout, self._patience = parts, timeout, patience
         in_url = parse_qs(parts.fragment).get("token", [None])[0]
         self._token = token or in_url or os.environ.get("MNEMON_TOKEN") or ""
+        if not self._token.isascii() or not self._token.isprintable():
+            raise MnemonError("a token has letters, digits and signs of ASCII alone, since it is sent in a header.")
+        self._context = context
+        if cafile is not None:
+            try:
+                self._context = ssl.create_default_context(cafile=cafile)
+            except OSError as error:
+                raise MnemonError(f"{cafile} is no file with a certificate ({error}).") from None
         self._local, self._lock = threading.local(), threading.Lock()
         self._connections: set[http.client.HTTPConnection] = set()
         self._model = model
@@ -65,7 +79,10 @@ class Client:
         `id` names the request: one that is sent twice with the same id counts once, also from another client.
         """
         labels = _plain(y)
-        headers = {"Idempotency-Key": id or uuid.uuid4().hex}
+        headers, key = {}, id or uuid.uuid4().hex
+        in_header = key.isascii() and key.isprintable() and key == key.strip()
+        if in_header:
+            headers["Idempotency-Key"] = key
         written = json.dumps(labels)
         if hasattr(x, "__array__") and len(written) <= LONGEST_HEADER:
             content = _npy(x)
@@ -73,7 +90,7 @@ class Client:
         else:
             content = json.dumps({"x": _plain(x), "y": labels}).encode()
             headers["Content-Type"] = "application/json"
-        return self._ask("POST", "learn", content, headers, wait=wait)
+        return self._ask("POST", "learn", content, headers, wait=wait, id=None if in_header else key)
 
     def predict(self, x: Any, *, top: int = 3, after: int | None = None, keep: bool = False) -> dict[str, Any]:
         """{"predictions": [{"label", "confidence", "top"}], "learned", "id"}. `after`: a position that is to be learned first;
@@ -142,6 +159,8 @@ class Client:
                 wait = float(after) if after and after.isdigit() else 0.0
             except (OSError, http.client.HTTPException) as problem:
                 self._disconnect()
+                if isinstance(problem, ssl.SSLError) and not isinstance(problem, CUT_OFF):
+                    raise MnemonError(f"{self._parts.hostname} cannot be trusted: {_reason(problem)}.") from None
                 error = MnemonError(f"{self._parts.hostname} cannot be reached ({problem}).")
             pause = min(2 * pause, MOST)
             wait = max(min(wait, MOST), pause * (0.5 + random.random() / 2))  # so that not all come at once
@@ -168,9 +187,12 @@ class Client:
         """Of this thread, kept open."""
         found: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if found is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            host = self._parts.hostname or ""
-            found = self._local.connection = kind(host, self._parts.port, timeout=self._timeout)
+            host, port = self._parts.hostname or "", self._parts.port
+            if self._parts.scheme == "https":
+                found = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._context)
+            else:
+                found = http.client.HTTPConnection(host, port, timeout=self._timeout)
+            self._local.connection = found
             with self._lock:
                 self._connections.add(found)
         return found
@@ -182,6 +204,12 @@ class Client:
             self._local.connection = None
             with self._lock:
                 self._connections.discard(connection)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused ({error.verify_message}); cafile= names one that is trusted"
+    return f"it does not speak TLS as expected ({error.reason or error})"
 
 
 def _npy(x: Any) -> bytes:

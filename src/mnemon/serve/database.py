@@ -49,8 +49,7 @@ def create(path: Path, meta: dict[str, Any]) -> None:
             db.close()
 
     with files.explained(f"the journal {path} cannot be made"):
-        files.replace(path, fill)
-        path.chmod(0o600)  # it holds what users sent
+        files.replace(path, fill, mode=0o600)  # it holds what users sent
 
 
 def opened(path: Path) -> sqlite3.Connection:

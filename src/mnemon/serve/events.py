@@ -41,12 +41,14 @@ class Draft(NamedTuple):
     lasting: bool = False
     producer: str | None = None
     number: int = 0  # the producer's own count; those up to the last one it sent are known
+    follows: int | None = None  # the count before this one: where it did not come, this is refused too
 
 
 class Ack(NamedTuple):
     position: int  # of the model's samples, up to and with these
     samples: int
     repeated: bool = False  # it was acknowledged before
+    named: bool = True  # the position is that of these samples; else of later ones of the same producer
 
 
 def crc_of(event: Event) -> int:

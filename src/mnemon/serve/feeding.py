@@ -13,7 +13,7 @@ import numpy as np
 
 from mnemon.data.layout import channels_last
 from mnemon.errors import MnemonError
-from mnemon.serve.events import NoSpace
+from mnemon.serve.events import JournalFailed, NoSpace
 from mnemon.serve.service import Busy, Request, Service
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Feeder:
         self._service, self._producer, self._skip, self._stop = service, producer, skip, stop
         self._rows: list[Sample] = []
         self._under_way: deque[Future[Any]] = deque()
+        self._last = 0  # number that was sent
         self.sent = self.skipped = 0
 
     @property
@@ -51,6 +52,7 @@ class Feeder:
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Send all rows. None among them: nothing new at the moment, so what was read is sent."""
+        self._last = self.after
         for row in rows:
             if self._stop():
                 break
@@ -80,8 +82,8 @@ class Feeder:
         if not rows:
             return
         try:
-            self._accept(rows)
-        except (Busy, NoSpace):
+            done = self._accepted(rows)
+        except (Busy, NoSpace, JournalFailed):
             raise
         except MnemonError as error:
             if len(rows) == 1:
@@ -90,27 +92,32 @@ class Feeder:
             for row in rows:  # which one is it?
                 self._rows = [row]
                 self._send()
+            return
+        self._under_way.append(done)
+        self._last = rows[-1].number
+        self.sent += len(rows)
+        while len(self._under_way) > UNDER_WAY:
+            self._under_way.popleft().result()  # what went wrong with it is no fault of these rows
 
-    def _accept(self, rows: list[Sample]) -> None:
+    def _accepted(self, rows: list[Sample]) -> Future[Any]:
         requests = self._requests(rows)
         while True:
             try:
-                self._under_way.append(self._service.accept(requests))
-                break
+                return self._service.accept(requests)
             except Busy as busy:
                 if self._service.learning.failed is not None or self._stop():
                     raise
                 time.sleep(min(busy.retry_after, 1.0))
-        self.sent += len(rows)
-        while len(self._under_way) > UNDER_WAY:
-            self._under_way.popleft().result()
 
     def _requests(self, rows: list[Sample]) -> list[Request]:
-        """Rows with keys are requests of their own, taken or known one by one; others are one."""
+        """Rows with keys are requests of their own, taken or known one by one; others are one. It follows the one before: of
+        several that are under way, none is taken behind one that was rolled back, since the count would pass over its rows."""
         if rows[0].key is not None:
             return [Request(_stacked([row]), [row.y], key=row.key, lasting=True) for row in rows]
-        more = {} if self._producer is None else {"producer": self._producer, "number": rows[-1].number}
-        return [Request(_stacked(rows), [row.y for row in rows], **more)]  # type: ignore[arg-type]
+        x, y = _stacked(rows), [row.y for row in rows]
+        if self._producer is None:
+            return [Request(x, y)]
+        return [Request(x, y, producer=self._producer, number=rows[-1].number, follows=self._last)]
 
 
 def _sort(row: Sample) -> tuple[bool, type]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 import zlib
@@ -24,18 +25,13 @@ from mnemon.errors import MnemonError
 from mnemon.files import parsed
 from mnemon.serve import database
 from mnemon.serve.events import SAMPLES, Ack, Draft, Event, JournalFailed, KeyReused, NoSpace, crc_of
+from mnemon.serve.staging import Known, Memory, Refused, Staged
 
+logger = logging.getLogger(__name__)
 GROUP_REQUESTS, GROUP_BYTES = 1_000, 32 * 2**20  # of one transaction
 STEP = 500  # events that are deleted at once
 READ = 64  # events that are read at once
-MOST_PRODUCERS = 10_000
-KEYS, KEPT = 100_000, 10_000  # how many keys, and how many predictions that wait for a label, are remembered
-
-
-class _Known(NamedTuple):
-    digest: bytes
-    position: int
-    samples: int
+KEYS = 100_000  # that are remembered
 
 
 class _Request(NamedTuple):
@@ -87,11 +83,15 @@ class Journal:
         self.pruned = int(meta["pruned"])  # the last event that was deleted
         self.start = int(meta["start"])
         seq, position = one("SELECT MAX(seq), MAX(position) FROM events").fetchone()
-        self.seq = self.pruned if seq is None else int(seq)
-        self.position = self.start if position is None else int(position)
-        rows = one("SELECT key, digest, position, samples FROM keys ORDER BY id")
-        self._keys = {key: _Known(digest, at, samples) for key, digest, at, samples in rows}
-        self._producers = {name: (count, at) for name, count, at in one("SELECT name, count, position FROM producers")}
+        keys = one("SELECT key, digest, position, samples FROM keys ORDER BY id")
+        producers = one("SELECT name, count, position FROM producers")
+        self._memory = Memory(
+            self.pruned if seq is None else int(seq),
+            self.start if position is None else int(position),
+            {key: Known(digest, at, samples) for key, digest, at, samples in keys},
+            {name: (count, at) for name, count, at in producers},
+            dict(one("SELECT id, LENGTH(payload) FROM kept ORDER BY id").fetchall()),
+        )
 
     # --- writing
 
@@ -128,15 +128,36 @@ class Journal:
         with self._db_lock, contextlib.suppress(sqlite3.Error):
             self._db.close()
 
+    def note(self, notes: dict[str, Any]) -> None:
+        """Other notes than those it was made with."""
+        with self._db_lock, self._transaction():
+            self._db.execute("UPDATE meta SET value = ? WHERE name = 'notes'", (json.dumps(notes),))
+        self.notes = notes
+
     # --- reading
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event."""
+        return self._memory.seq
+
+    @property
+    def position(self) -> int:
+        """Samples that were acknowledged."""
+        return self._memory.position
 
     def producer(self, name: str) -> int | None:
         """The last count of a producer; None if it never sent anything."""
-        found = self._producers.get(name)
+        found = self._memory.producers.get(name)
         return None if found is None else found[0]
 
+    @property
+    def reach(self) -> int:
+        """Events up to this one are deleted, or will be at any moment."""
+        return max(self._prune_to, self.pruned)
+
     def knows(self, key: bytes) -> bool:
-        return key in self._keys
+        return key in self._memory.keys
 
     def kept(self, name: str) -> bytes | None:
         with self._db_lock:
@@ -187,13 +208,25 @@ class Journal:
     # --- the thread that writes
 
     def _write(self) -> None:
+        group: list[_Request] = []
+        try:
+            self._write_on(group)
+        except Exception as error:  # whatever it is: nobody may wait for ever
+            logger.exception("the journal's writer ended")
+            failed = self._fail(error)
+            for request in group:
+                if not request.done.done():
+                    request.done.set_exception(failed)
+
+    def _write_on(self, group: list[_Request]) -> None:
+        """`group` holds what is being written."""
         while True:
             with self._wake:
                 while not (self._waiting or self._prune_to or self._closing):
                     self._wake.wait()
                 if not self._waiting and not self._prune_to:
                     return
-                group = self._group()
+                group[:] = self._group()
             if group:
                 self._commit(group)
             if self._prune_to:
@@ -208,25 +241,25 @@ class Journal:
         return group
 
     def _commit(self, group: list[_Request]) -> None:
-        staged = _Staged(self)
+        staged = Staged(self._memory)
         answers: list[tuple[_Request, list[Ack] | MnemonError]] = []
         try:
             with self._db_lock, self._transaction():
                 for request in group:
                     try:
-                        acks = [staged.take(draft) for draft in _checked(request.drafts, staged)]
-                    except (KeyReused, _Refused) as error:
+                        staged.check(request.drafts)
+                    except (KeyReused, Refused) as error:
                         answers.append((request, error))
                         continue
                     if request.kept is not None:
                         staged.keep(*request.kept)
-                    answers.append((request, acks))
+                    answers.append((request, [staged.take(draft) for draft in request.drafts]))
                 staged.write(self._db)
         except MnemonError as error:  # rolled back
             for request in group:
                 request.done.set_exception(error)
             return
-        staged.adopt()
+        staged.adopted()
         self.commits += any(event.kind == SAMPLES for event in staged.events)
         self._committed(staged.events)
         for request, answer in answers:
@@ -255,8 +288,12 @@ class Journal:
             if full:
                 raise NoSpace(f"there is no space left for {self.path}; nothing of this request was kept.") from None
             raise self._fail(error) from None
+        except Exception:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise
 
-    def _fail(self, error: sqlite3.Error) -> JournalFailed:
+    def _fail(self, error: Exception) -> JournalFailed:
         sentence = (
             f"{self.path} could not be written ({error}); the model takes no more samples until it is started again."
         )
@@ -278,98 +315,16 @@ class Journal:
                 if last is not None:
                     db.execute("DELETE FROM events WHERE seq <= ?", (last,))
                     db.execute("UPDATE meta SET value = ? WHERE name = 'pruned'", (json.dumps(last),))
-                    self.pruned = last
-                for table, most, only in (("keys", KEYS, "AND NOT lasting"), ("kept", KEPT, "")):
-                    (newest,) = db.execute(f"SELECT COALESCE(MAX(id), 0) FROM {table}").fetchone()
-                    old = f"SELECT id FROM {table} WHERE id <= ? {only} ORDER BY id LIMIT ?"
-                    gone = db.execute(old, (newest - most, STEP)).fetchall()
-                    if table == "keys":
-                        for (id_,) in gone:
-                            (key,) = db.execute("SELECT key FROM keys WHERE id = ?", (id_,)).fetchone()
-                            self._keys.pop(key, None)
-                    db.executemany(f"DELETE FROM {table} WHERE id = ?", gone)
+                (newest,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM keys").fetchone()
+                old = "SELECT id, key FROM keys WHERE id <= ? AND NOT lasting ORDER BY id LIMIT ?"
+                gone = db.execute(old, (newest - KEYS, STEP)).fetchall()
+                db.executemany("DELETE FROM keys WHERE id = ?", [(id_,) for id_, _ in gone])
         except MnemonError:
             last = None  # no space to delete in: the next snapshot asks again
+        else:
+            self.pruned = self.pruned if last is None else last
+            for _, key in gone:
+                self._memory.keys.pop(key, None)
         with self._wake:
             if last is None or (last >= target and self._prune_to == target):
                 self._prune_to = 0
-
-
-class _Refused(MnemonError):
-    """A request that cannot be taken as it is."""
-
-
-class _Staged:
-    """What one transaction adds, adopted by the journal when it is on the disk."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._seq, self._position = journal.seq, journal.position
-        self._keys: dict[bytes, _Known] = {}
-        self._lasting: set[bytes] = set()
-        self._producers: dict[str, tuple[int, int]] = {}
-        self._kept: list[tuple[str, bytes]] = []
-        self.events: list[Event] = []
-
-    def known(self, key: bytes) -> _Known | None:
-        return self._keys.get(key) or self._journal._keys.get(key)
-
-    def count(self, producer: str) -> tuple[int, int] | None:
-        return self._producers.get(producer) or self._journal._producers.get(producer)
-
-    @property
-    def producers(self) -> int:
-        return len(self._producers.keys() | self._journal._producers.keys())
-
-    def take(self, draft: Draft) -> Ack:
-        """The event, or the acknowledgement it had before."""
-        if draft.key is not None and (known := self.known(draft.key)) is not None:
-            return Ack(known.position, known.samples, repeated=True)
-        if draft.producer is not None:
-            last = self.count(draft.producer)
-            if last is not None and draft.number <= last[0]:
-                return Ack(last[1], draft.samples, repeated=True)
-        self._seq += 1
-        self._position += draft.samples
-        self.events.append(Event(self._seq, draft.kind, self._position, draft.samples, draft.payload))
-        if draft.key is not None:
-            self._keys[draft.key] = _Known(draft.digest, self._position, draft.samples)
-            if draft.lasting:
-                self._lasting.add(draft.key)
-        if draft.producer is not None:
-            self._producers[draft.producer] = (draft.number, self._position)
-        return Ack(self._position, draft.samples)
-
-    def keep(self, name: str, payload: bytes) -> None:
-        self._kept.append((name, payload))
-
-    def write(self, db: sqlite3.Connection) -> None:
-        db.executemany(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", [(*event, crc_of(event)) for event in self.events]
-        )
-        rows = [(key, *known, key in self._lasting) for key, known in self._keys.items()]
-        db.executemany("INSERT INTO keys (key, digest, position, samples, lasting) VALUES (?, ?, ?, ?, ?)", rows)
-        db.executemany(
-            "INSERT OR REPLACE INTO producers VALUES (?, ?, ?)", [(n, *at) for n, at in self._producers.items()]
-        )
-        db.executemany(
-            "INSERT INTO kept (name, payload, crc) VALUES (?, ?, ?)",
-            [(name, payload, zlib.crc32(payload)) for name, payload in self._kept],
-        )
-
-    def adopt(self) -> None:
-        journal = self._journal
-        journal.seq, journal.position = self._seq, self._position
-        journal._keys |= self._keys
-        journal._producers |= self._producers
-
-
-def _checked(drafts: Sequence[Draft], staged: _Staged) -> Sequence[Draft]:
-    """Refuse a request before any of it is staged."""
-    for draft in drafts:
-        known = None if draft.key is None else staged.known(draft.key)
-        if known is not None and known.digest != draft.digest:
-            raise KeyReused("this key was used before, for a request with other content; each request has its own key.")
-        if draft.producer is not None and staged.count(draft.producer) is None and staged.producers >= MOST_PRODUCERS:
-            raise _Refused(f"there are {MOST_PRODUCERS:,} producers already, which is the limit.")
-    return drafts

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
@@ -27,7 +27,8 @@ from mnemon.serve.log import Log
 from mnemon.serve.published import Published, publish
 from mnemon.serve.recovery import OutOfReach, check_reach, restore
 from mnemon.serve.snapshots import Place, Snapshot
-from mnemon.serve.state import Piece, Retraction, State, cut_draft, refusal_draft, retraction_draft
+from mnemon.serve.state import Piece, Retraction, State, cut_draft, refusal_draft, retraction_draft, summary
+from mnemon.serve.waiting import Waiting
 
 logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
@@ -45,14 +46,6 @@ class OutOfJournal(MnemonError):
 
 class Refused(MnemonError):
     """What is asked for cannot be done in this state."""
-
-
-class _Wanted(NamedTuple):
-    """Somebody waits until so many samples are learned, or published."""
-
-    position: int
-    published: bool
-    done: Future[None]
 
 
 class Learning:
@@ -90,7 +83,7 @@ class Learning:
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
         self._commands: deque[Callable[[], None]] = deque()
-        self._wanted: list[_Wanted] = []
+        self._waiting = Waiting(lambda published: (self.published if published else self.state).learned)
         self._closing = False
         self._over: str | None = None  # why this thread does nothing any more
         state.before = self._test
@@ -122,29 +115,15 @@ class Learning:
             self._closing = True
             self._wake.notify_all()
         self._thread.join()
-        with self._wake:
-            wanted, self._wanted = self._wanted, []
-        for each in wanted:
-            if each.done.set_running_or_notify_cancel():
-                each.done.set_exception(JournalFailed("the model is being closed."))
         self._give_up("the model is being closed.")
 
     def wait(self, position: int, *, published: bool) -> Future[None]:
-        """Done when so many samples are learned, or published."""
-        wanted = _Wanted(position, published, Future())
-        with self._wake:
-            self._wanted.append(wanted)
-        self._tell()
-        return wanted.done
-
-    def _tell(self) -> None:
-        with self._wake:
-            reached = {True: self.published.learned, False: self.state.learned}
-            done = [wanted for wanted in self._wanted if wanted.position <= reached[wanted.published]]
-            self._wanted = [wanted for wanted in self._wanted if wanted not in done and not wanted.done.cancelled()]
-        for wanted in done:
-            if wanted.done.set_running_or_notify_cancel():
-                wanted.done.set_result(None)
+        """Done when so many samples are learned, or published; a JournalFailed: they never will be."""
+        if position > self.journal.position and self.journal.failed is not None:
+            never: Future[None] = Future()
+            never.set_exception(JournalFailed(self.journal.failed))
+            return never
+        return self._waiting.add(position, published=published)
 
     # --- the thread
 
@@ -173,6 +152,7 @@ class Learning:
             commands, self._commands = self._commands, deque()
         for command in commands:
             command()  # it finds that nothing can be done
+        self._waiting.end(self._over)
 
     def _turn_of_loop(self) -> bool:
         """One chunk, retraction, publication or snapshot; whether there is to be another turn."""
@@ -218,7 +198,7 @@ class Learning:
         self._unsaved_bytes += bytes_before - state.waiting_bytes
         for label in self._classes()[len(classes) :]:
             self.log.add("class", label=label)
-        self._tell()
+        self._waiting.tell()
 
     def _classes(self) -> list[Label]:
         return _labels(self.state.classifier)
@@ -278,7 +258,7 @@ class Learning:
         self._published_at = time.monotonic()
         self._publishing = self._published_at - began
         self.log.add("published", learned=self.published.learned)
-        self._tell()
+        self._waiting.tell()
 
     def _save_is_due(self) -> bool:
         much = self._unsaved_seconds > REPLAY * self._recovery or self._unsaved_bytes > JOURNAL_BYTES
@@ -350,7 +330,7 @@ class Learning:
                 raise Refused("these samples were refused, so there is nothing to take back.")
             state.retract(retraction, event.payload)
             self._durable(None, retraction_draft(event))
-            return lambda: self._after_retraction(position)
+            return lambda: self._after_retraction(event)
         try:
             check_reach(self._folder, self.journal, self._fresh, self._device, retraction)
         except OutOfReach:
@@ -359,20 +339,20 @@ class Learning:
                 "without them."
             ) from None
         self._durable(None, retraction_draft(event))
-        return lambda: self._rebuild(position)
+        return lambda: self._rebuild(event)
 
-    def _rebuild(self, position: int) -> None:
+    def _rebuild(self, event: Event) -> None:
         """Learn everything since an older snapshot again, without what was retracted."""
         state, snapshot = restore(self._folder, self.journal, self._fresh, self._device)
         state.before = self._test
         self.state, self._place, self._saved = state, snapshot.place, -1
-        self._after_retraction(position)
+        self._after_retraction(event)
         self._save()  # those with the retracted samples are replaced
 
-    def _after_retraction(self, position: int) -> None:
+    def _after_retraction(self, event: Event) -> None:
         self._publish()
-        self.log.add("retracted", position=position)
-        if not self._classes() and all(event.position in self.state.retracted for event in self.state.backlog):
+        self.log.add("retracted", **summary(event))
+        if not self._classes() and all(each.position in self.state.retracted for each in self.state.backlog):
             self._emptied()
 
 

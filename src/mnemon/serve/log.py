@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 import time
 from collections import deque
@@ -15,6 +16,7 @@ class Log:
     """Any thread may add and read. The oldest events are dropped: a reader that is too slow misses some."""
 
     def __init__(self) -> None:
+        self.boot = secrets.token_hex(4)  # numbers begin anew with each start
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._events: deque[dict[str, Any]] = deque(maxlen=MOST)
 

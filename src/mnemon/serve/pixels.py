@@ -11,11 +11,27 @@ from mnemon.data.images import decode_image
 from mnemon.errors import MnemonError
 from mnemon.serve.samples import Kind
 
-MOST = 25_000_000  # pixels of a file
+MOST, TOGETHER = 25_000_000, 100_000_000  # pixels of a file, and of all files of a request, as they are decoded
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 
 
-def decoded(source: BinaryIO, name: str, kind: Kind | None, size: int) -> NDArray[np.uint8]:
+class TooMany(MnemonError):
+    """The files of a request hold too many pixels."""
+
+
+class Purse:
+    """The pixels that a request may have decoded: a file of a few bytes may hold millions."""
+
+    def __init__(self) -> None:
+        self._left = TOGETHER
+
+    def spend(self, pixels: int) -> None:
+        self._left -= pixels
+        if self._left < 0:
+            raise TooMany(f"these files hold more than {TOGETHER:,} pixels; send fewer at once, or smaller ones.")
+
+
+def decoded(source: BinaryIO, name: str, kind: Kind | None, size: int, purse: Purse | None = None) -> NDArray[np.uint8]:
     """[height, width, channels]; of the size and the colours that came before, where something did."""
     channels = 3
     if kind is not None:
@@ -27,7 +43,8 @@ def decoded(source: BinaryIO, name: str, kind: Kind | None, size: int) -> NDArra
         ):
             raise MnemonError("this model does not take square images of 8 bits a channel, so no files.")
         channels, size = kind.shape[0], kind.shape[1]
-    image = decode_image(source, name, size, formats=FORMATS, most=MOST).transpose(1, 2, 0)
+    spend = (purse or Purse()).spend
+    image = decode_image(source, name, size, formats=FORMATS, most=MOST, spend=spend, draft=True).transpose(1, 2, 0)
     if channels == 1:  # as Pillow's "L": ITU-R 601 luma
         image = np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]
     return image

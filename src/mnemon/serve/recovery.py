@@ -28,19 +28,24 @@ def restore(
     """The state after the last event, and the snapshot it was made from.
 
     A network that has learned a sample cannot unlearn it: it is made from a snapshot before all samples that were
-    retracted since.
+    retracted since. Samples may come meanwhile: those that were there when this began are in the state, of later ones the
+    first few may be.
     """
+    position, seq = journal.position, journal.seq
     taken_back = retractions(journal)
     snapshot = _usable(folder, journal, fresh, device, taken_back)
     place = snapshot.place
-    if place.seq > journal.seq:
-        raise damaged(journal.path, f"it ends at event {journal.seq}, and a snapshot holds event {place.seq}")
+    if place.seq > seq:
+        raise damaged(journal.path, f"it ends at event {seq}, and a snapshot holds event {place.seq}")
     shape = first_shape(journal, taken_back) if place.number == 0 else ()
     state = State(snapshot.classifier, place.learned, refused=refusals(journal), retracted=set(), shape=shape)
-    # By the shape of each: once all was taken back, "auto" may have become another learner.
-    state.retracted |= {each.position for each in taken_back if not state.subtracts_for(each.shape)}
+    # What the snapshot was made without, and what a network must never learn: by the shape of each, since "auto" may have
+    # become another learner once all was taken back. The others are subtracted when the journal comes to them.
+    state.retracted |= {
+        each.position for each in taken_back if each.seq <= place.seq or not state.subtracts_for(each.shape)
+    }
     state.follow(journal, place.seq)
-    if state.acknowledged < journal.position:
+    if state.acknowledged < position:
         raise damaged(journal.path, f"the samples {state.acknowledged + 1:,} and after are not in it")
     return state, snapshot
 
@@ -68,7 +73,7 @@ def _usable(
             break
     else:
         beginning = Snapshot(Place(0, 0, 0), fresh(), [], [], ours=True)
-        if journal.start == 0 and journal.pruned == 0 and _follows(beginning, taken_back):
+        if journal.start == 0 and journal.reach == 0 and _follows(beginning, taken_back):
             return beginning
     raise OutOfReach(f"no snapshot of {folder} is old enough, or whole, to be brought up to date by its journal.")
 

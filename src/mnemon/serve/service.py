@@ -4,6 +4,7 @@ a published state, which is replaced by one assignment. Predictions never wait f
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import platform
 import threading
@@ -62,6 +63,7 @@ class Request(NamedTuple):
     lasting: bool = False
     producer: str | None = None
     number: int = 0
+    follows: int | None = None  # the producer's count before this one
 
 
 class Service:
@@ -134,14 +136,30 @@ class Service:
         journal = Journal(
             self.folder / served.JOURNAL, self._arrived, start=place.learned, after=place.seq, notes=notes
         )
-        changed = {key: value for key, value in given.items() if journal.notes["options"].get(key, value) != value}
-        if newest is None and (changed or (size is not None and size != journal.notes["size"])):
-            name = next(iter(changed), "size")
+        try:
+            self._settle(journal, given, size, made=newest is not None)
+        except MnemonError:
             journal.close()
-            raise MnemonError(
-                f"the model {self.folder} was begun with another {name}; leave the option out to go on with it."
-            )
+            raise
         return journal
+
+    def _settle(self, journal: Journal, given: dict[str, Any], size: int | None, *, made: bool) -> None:
+        """Options of a model that was begun: they count as long as nothing was acknowledged, and must not differ later. One
+        that is `made` has its own, which were compared."""
+        begun = OnlineClassifier(**journal.notes["options"]).get_params(deep=False)
+        changed = {name: value for name, value in given.items() if not made and begun[name] != value}
+        if size is not None and size != journal.notes["size"]:
+            changed["size"] = size
+        if not changed:
+            return
+        if made or journal.position > journal.start:
+            name, value = next(iter(changed.items()))
+            was = journal.notes["size"] if name == "size" else begun[name]
+            raise MnemonError(
+                f"the model {self.folder} was begun with {name} {was}, not {value}; leave the option out to go on with it."
+            )
+        options = journal.notes["options"] | given
+        journal.note({"options": options, "size": size or journal.notes["size"]})
 
     def _fresh(self, device: Any) -> Callable[[], OnlineClassifier]:
         options = self.journal.notes["options"]
@@ -186,7 +204,7 @@ class Service:
                     self._try(samples)
                 labels += samples.y
                 key = {"key": request.key, "digest": request.digest, "lasting": request.lasting}
-                source = {"producer": request.producer, "number": request.number}
+                source = {"producer": request.producer, "number": request.number, "follows": request.follows}
                 drafts.append(Draft(SAMPLES, encode(samples), len(samples.y), **key, **source))  # type: ignore[arg-type]
             self._check_labels(labels)
             done = self.journal.append(drafts)
@@ -232,7 +250,9 @@ class Service:
         x: Any = decode(payload).x
         if not isinstance(x, list) and x.ndim == 4:
             x = channels_first(x)
-        digest = repr(label).encode()[:64]
+        digest = repr(label).encode()
+        if len(digest) >= 64:  # a short one is its own digest: journals are full of them
+            digest = hashlib.blake2b(digest).digest()
         return self.accept([Request(x, [label] * len(x), key=b"label " + prediction.encode(), digest=digest)])
 
     def retract(self, position: int) -> Future[None]:

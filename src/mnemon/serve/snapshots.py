@@ -91,4 +91,5 @@ def save(
         BEST: torch.from_numpy(best),
     }
     beside = classifier._beside | note  # what others noted stays
-    saving.save(folder, classifier._given, classifier._model, beside, number=place.number)
+    private = 0o600  # it holds what users sent
+    saving.save(folder, classifier._given, classifier._model, beside, number=place.number, mode=private)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
@@ -24,6 +24,7 @@ from mnemon.serve.events import CUT, REFUSED, RETRACTED, SAMPLES, Draft, Event
 from mnemon.serve.journal import Journal
 from mnemon.serve.samples import Samples
 
+SHOWN = 10  # labels of a request that are told
 Refusals = dict[int, str]  # position of a request → why it could not be learned
 
 
@@ -53,6 +54,13 @@ def retraction_draft(event: Event) -> Draft:
     """With the samples: they may have left the journal when it is read again."""
     head = json.dumps({"position": event.position, "samples": event.samples}).encode()
     return Draft(RETRACTED, head + b"\n" + event.payload)
+
+
+def summary(event: Event) -> dict[str, Any]:
+    """What a request with samples held, for those who watch: how many, and of the commonest labels how many each."""
+    counts = Counter((type(label), label) for label in kinds.decode(event.payload).y)  # True and 1 are two
+    labels = [{"label": label, "samples": n} for (_, label), n in counts.most_common(SHOWN)]
+    return {"position": event.position, "samples": event.samples, "labels": labels}
 
 
 def refusals(journal: Journal) -> dict[int, Refusals]:

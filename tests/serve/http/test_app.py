@@ -3,12 +3,18 @@
 import io
 import json
 import tarfile
+import threading
 
 import numpy as np
 import pytest
 from PIL import Image
+from starlette.testclient import TestClient
 
-from mnemon import OnlineClassifier
+from mnemon import OnlineClassifier, checkpoint
+from mnemon.errors import MnemonError
+from mnemon.serve.http import views
+from mnemon.serve.service import Service
+from processes import wait_for
 from serving import FORGETS, SMALL, taught_in_turn
 
 LEARN, PREDICT = "/v1/models/model/learn", "/v1/models/model/predict"
@@ -142,6 +148,28 @@ def test_thumbnails_of_the_memory_by_class(http):
     is_problem(vectors.get("/v1/models/vectors/memory.png"), 409)
 
 
+def test_what_is_shown_of_the_memory_is_bounded(http, monkeypatch):
+    client = http(size=8)
+    for name in ("red", "blue", "green"):
+        form = [("image", ("x", png(name), "image/png"))] * 6
+        client.post(LEARN, files=form, data={"label": name}, params={"wait": "published"})
+    whole = client.get("/v1/models/model/memory").json()
+    monkeypatch.setattr(views, "BYTES", 2000)
+    part = client.get("/v1/models/model/memory").json()
+    assert part["rows"] == whole["rows"][: len(part["rows"])]
+    assert 1 <= len(part["rows"]) < len(whole["rows"])
+    assert (part["kept"], part["classes"]) == (whole["kept"], whole["classes"])
+
+    def size(each):
+        return Image.open(io.BytesIO(client.get("/v1/models/model/memory.png", params={"each": each}).content)).size
+
+    assert size(50) == (50 * 8, 3 * 8)
+    monkeypatch.setattr(views, "PIXELS", 100 * 64)
+    assert size(50) == (50 * 8, 2 * 8)
+    monkeypatch.setattr(views, "PIXELS", 10 * 64)
+    assert size(50) == (10 * 8, 1 * 8)
+
+
 def test_labels_of_images_that_are_no_text_come_in_a_header(http):
     client = http(size=8)
     files = [("image", ("1.png", png("red"))), ("image", ("2.png", png("blue")))]
@@ -166,6 +194,34 @@ def test_a_key_counts_once_and_belongs_to_one_body(http):
     assert client.get("/v1/models/model").json()["acknowledged"] == 8
 
 
+def ndjson(client, *rows):
+    content = "\n".join(json.dumps(row) for row in rows)
+    return client.post(LEARN, content=content, headers={"Content-Type": "application/x-ndjson"})
+
+
+def test_a_position_is_never_that_of_other_samples(http):
+    client = http()
+    old, new = ({"x": [float(i), 1.0], "y": "a", "id": f"row {i}"} for i in range(2))
+    assert ndjson(client, old).json()["position"] == 1
+    assert ndjson(client, new, old).json() == {"position": 2, "samples": 2, "repeated": False}
+    is_problem(ndjson(client, new | {"id": "k"}, old | {"id": "k"}), 422)
+    assert client.get("/v1/models/model").json()["acknowledged"] == 2
+    for number, position in ((1, 3), (2, 4), (3, 5), (3, 5), (1, None)):
+        headers = {"Mnemon-Producer": "p", "Mnemon-Position": str(number)}
+        answer = client.post(LEARN, json={"x": X[:1], "y": Y[:1]}, headers=headers, params={"wait": "learned"})
+        assert (answer.status_code, answer.json()["position"]) == (200, position)
+
+
+def test_labels_that_begin_alike_are_told_apart(http):
+    client = taught(http())
+    kept = client.post(PREDICT, json={"x": X[:1]}, params={"keep": True}).json()["id"]
+    label = "/photos/" + "a" * 100
+    ask = "/v1/models/model/label"
+    assert client.post(ask, json={"prediction": kept, "label": label}).json()["position"] == 21
+    assert client.post(ask, json={"prediction": kept, "label": label}).json()["repeated"]
+    is_problem(client.post(ask, json={"prediction": kept, "label": label + "b"}), 422)
+
+
 def test_a_prediction_is_labelled_later_and_a_request_taken_back(http):
     client = taught(http())
     kept = client.post(PREDICT, json={"x": [[20.0, 20.0]]}, params={"keep": "true"}).json()["id"]
@@ -178,6 +234,9 @@ def test_a_prediction_is_labelled_later_and_a_request_taken_back(http):
     events = ""
     while "event: retracted" not in events:
         events = client.get("/v1/models/model/events", params={"follow": "false"}).text
+    told = json.loads(events.partition("event: retracted\ndata: ")[2].partition("\n")[0])
+    del told["time"]
+    assert told == {"position": position, "samples": 1, "labels": [{"label": "far", "samples": 1}]}
     assert len(client.get("/v1/models/model").json()["classes"]) == 2
     is_problem(client.post("/v1/models/model/retract", json={"position": 3}), 410)
     is_problem(client.post("/v1/models/model/label", json={"prediction": "p-0", "label": "a"}), 410)
@@ -203,6 +262,57 @@ def test_curves_events_metrics_and_snapshot(http, tmp_path):
     assert OnlineClassifier.load(tmp_path / "copy").n_seen_ == 20
     tag = {"If-None-Match": answer.headers["etag"]}
     assert client.get("/v1/models/model/snapshot", headers=tag).status_code == 304
+
+
+def test_the_tag_of_a_snapshot_is_that_of_its_content(http):
+    client = taught(http(recovery=0.0))
+    folder, place = client.models.get("model").folder, "/v1/models/model/snapshot"
+    wait_for(lambda: checkpoint.newest(folder) > 0)
+    client.models.get("model").learning._save()
+    position = client.post(LEARN, json={"x": X, "y": Y}, params={"wait": "published"}).json()["position"]
+    client.models.close()
+    again = http()
+    before = again.get(place)
+    assert again.get(place, headers={"If-None-Match": before.headers["etag"]}).status_code == 304
+    again.post("/v1/models/model/retract", json={"position": position})
+    wait_for(lambda: again.get(place).content != before.content)
+    after = again.get(place, headers={"If-None-Match": before.headers["etag"]})
+    assert after.status_code == 200
+    assert after.headers["etag"] != before.headers["etag"]
+
+
+def test_events_of_another_start_are_told_from_the_first(http):
+    client = taught(http())
+    place, quiet = "/v1/models/model/events", {"follow": "false"}
+
+    def kinds(last):
+        text = client.get(place, params=quiet, headers={"Last-Event-ID": last}).text
+        return [line for line in text.splitlines() if line.startswith("id: ")]
+
+    every = kinds("")
+    last = every[-1].removeprefix("id: ")
+    assert kinds(last) == []
+    assert kinds("0123abcd-" + last.rpartition("-")[2]) == kinds("7") == every
+
+
+def test_samples_that_no_server_has_learned_are_learned_without_being_asked_for(http, tmp_path):
+    for name in ("behind", "done"):
+        service = Service(tmp_path / "models" / name, options=SMALL, device="cpu")
+        service.learn(X, Y)
+        service.learning.wait(4, published=True).result()
+        if name == "behind":
+            with service.learning._turn:
+                service.learn(X, Y)
+                wait_for(lambda service=service: service.learning.state.backlog)
+                service.learn(X, Y)  # stays in the journal
+                closing = threading.Thread(target=service.close)
+                closing.start()
+                wait_for(lambda service=service: service.learning._closing)
+            closing.join()
+        service.close()
+    models = http("models", options={}).models
+    wait_for(lambda: "behind" in models.opened() and models.opened()["behind"].learning.state.learned == 12)
+    assert list(models.opened()) == ["behind"]
 
 
 def test_the_exam_tells_what_was_forgotten_also_after_a_restart(http, tmp_path):
@@ -283,6 +393,7 @@ BAD = [
     ("learn", {"content": b'{"x": [1, 2]}', "headers": NDJSON}, 422),
     ("learn", {"content": npy(np.zeros((1, 2))), "headers": NPY}, 422),
     ("learn", {"content": npy(np.zeros((1, 2)))[:-1], "headers": LABELLED}, 422),
+    ("learn", {"content": b"\x93NUMPY\x01\x00\x08\x00{'a': (1", "headers": LABELLED}, 422),
     ("learn", {"content": npy(np.array([{}], object)), "headers": LABELLED}, 422),
     ("learn", {"content": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}", "headers": NPY}, 422),
     ("learn", {"content": b"no image", "headers": {"Content-Type": "image/png"}}, 422),
@@ -316,6 +427,48 @@ def test_bad_input_is_a_sentence_and_changes_nothing(http, monkeypatch):
     assert client.get("/v1/models/model").json() == before
 
 
+def test_a_mistake_of_the_server_is_a_sentence_too(http, monkeypatch):
+    client = taught(http())
+
+    def mistaken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(views, "curves", mistaken)
+    with pytest.raises(ZeroDivisionError):  # uvicorn logs it
+        client.get("/v1/models/model/curves")
+    quiet = TestClient(client.app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
+    assert "log" in is_problem(quiet.get("/v1/models/model/curves", headers=client.headers), 500)
+
+
+def test_any_text_is_an_id(http):
+    client = http()
+    for given in ("ключ", "a b", "\n"):
+        for repeated in (False, True):
+            answer = client.post(LEARN, json={"x": X, "y": Y}, params={"id": given})
+            assert (answer.status_code, answer.json()["repeated"]) == (202, repeated)
+    assert client.post(LEARN, json={"x": X, "y": Y, "id": "ключ"}).status_code == 422  # the content is another one
+    is_problem(client.post(LEARN, json={"x": X, "y": Y}, params={"id": "a"}, headers={"Idempotency-Key": "b"}), 422)
+
+
+def test_nobody_waits_for_a_model_that_failed(http):
+    client = taught(http())
+    learning = client.models.get("model").learning
+    waits = learning.wait(10**6, published=True)
+    learning._fail(MnemonError("out of order."))
+    with pytest.raises(MnemonError, match="out of order"):
+        waits.result(10)
+    is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 503)
+    assert client.post(PREDICT, json={"x": X}, params={"after": 20}).status_code == 200
+
+
+def test_what_the_server_writes_is_its_owners_alone(http, tmp_path):
+    client = taught(http())
+    client.models.close()
+    files = [path for path in (tmp_path / "model").iterdir() if path.suffix in (".json", ".safetensors", ".sqlite")]
+    assert len(files) == 3
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 def test_bodies_images_and_times_have_limits(http, monkeypatch):
     client = http(size=8)
     is_problem(client.post(LEARN, content=b"x" * (16 * 2**20 + 1)), 413)
@@ -326,6 +479,12 @@ def test_bodies_images_and_times_have_limits(http, monkeypatch):
 
     is_problem(client.post(LEARN, content=parts(), headers={"Content-Type": "application/json"}), 413)
     is_problem(client.post(LEARN, content=png("red", (5100, 5000)), headers={"Content-Type": "image/png"}), 422)
+    monkeypatch.setattr("mnemon.serve.pixels.TOGETHER", 100_000)
+    few, many = ([("image", ("x", png("red", (200, 200)), "image/png"))] * n for n in (2, 3))
+    assert client.post(LEARN, files=few, data={"label": "a"}).status_code == 202
+    is_problem(client.post(LEARN, files=many, data={"label": "a"}), 413)
+    scaled = [("image", ("x", png("red", (800, 800), "JPEG"), "image/jpeg"))] * 3  # read at an eighth of its size
+    assert client.post(LEARN, files=scaled, data={"label": "a"}).status_code == 202
     monkeypatch.setattr("mnemon.serve.http.app.WAIT", 0.05)
     is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 504)
 

@@ -8,7 +8,8 @@ from starlette.routing import Route
 from mnemon.errors import MnemonError
 from mnemon.serve.http import gate, pages
 from mnemon.serve.http.app import routes
-from serving import TOKEN
+from mnemon.serve.service import Service
+from serving import SMALL, TOKEN
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
 HOSTS = {
@@ -123,6 +124,35 @@ def test_a_token_does_what_its_scopes_say(http, tmp_path):
         file.write_text(text)
         with pytest.raises(MnemonError, match=sentence):
             gate.read_tokens(file)
+
+
+def test_a_model_may_be_called_as_a_route(http, tmp_path):
+    for name in ("learn", "metrics"):
+        Service(tmp_path / "models" / name, options=SMALL, device="cpu").close()
+    client = http("models", options={}, tokens=[gate.token_of(TOKEN, frozenset({"predict"}))])
+    assert client.get("/v1/models/learn").status_code == 200
+    assert client.get("/v1/models/metrics").status_code == 200
+    assert client.get("/metrics").status_code == 403
+    assert client.post("/v1/models/learn/learn").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("Birds.example:8765", "birds.example"),
+        ("::1", "[::1]"),
+        ("[fe80::1]:80", "[fe80::1]"),
+        ("10.0.0.7", "10.0.0.7"),
+    ],
+)
+def test_the_port_of_a_host_is_nothing_to_the_gate(given, name):
+    assert gate.host_name(given) == name
+
+
+@pytest.mark.parametrize("given", ["", "http://birds.example", "a b", "a/b"])
+def test_what_is_no_host_is_refused(given):
+    with pytest.raises(MnemonError, match="no name of a host"):
+        gate.host_name(given)
 
 
 def test_a_token_has_a_rate(http):

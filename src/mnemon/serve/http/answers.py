@@ -21,7 +21,10 @@ class ProblemDetails(BaseModel):
 class Acknowledged(BaseModel):
     """The samples are on the disk and will be learned, whatever happens."""
 
-    position: int = Field(description="samples acknowledged so far, with these; names the request in retract")
+    position: int | None = Field(
+        description="samples acknowledged so far, with these; names the request in retract. null: a producer repeats a request "
+        "before its last one, of which no position is kept"
+    )
     samples: int = Field(description="how many these were")
     repeated: bool = Field(description="they had been acknowledged before, and count once")
 

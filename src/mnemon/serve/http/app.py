@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import mnemon
@@ -45,6 +46,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         422: "samples, labels or a key that cannot be used",
         429: "too many requests",
         503: "too much waits, or the journal cannot be written",
+        500: "a mistake of the server's",
         504: "it took too long",
         507: "the disk is full",
     }.items()
@@ -120,19 +122,23 @@ def routes(models: Models) -> FastAPI:
         request: HttpRequest,
         wait: Annotated[Literal["learned", "published"] | None, Query(description="answer when it is")] = None,
         label: Annotated[str | None, Query(description="of one image that is the body")] = None,
+        id: Annotated[str | None, Query(description="as Idempotency-Key, in any characters")] = None,
     ) -> Response:
         """Take samples: the answer comes when they are on the disk. With an Idempotency-Key (or `id`) they count once, however
         often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
         model = await service(m)
-        body = await read(request, label)
+        body = await read(request, label, key=id)
         acks = await asyncio.wrap_future(await run_in_threadpool(_accept, model, body))
+        position = max(ack.position for ack in acks)
         found = {
-            "position": acks[-1].position,
+            "position": position if all(ack.named for ack in acks) else None,
             "samples": sum(ack.samples for ack in acks),
             "repeated": all(ack.repeated for ack in acks),
         }
-        position = max(ack.position for ack in acks)
-        done = wait is not None and await _reached(model, position, wait == "published", WAIT)
+        done = False
+        if wait is not None:
+            with contextlib.suppress(MnemonError):  # it is acknowledged, whether or not this model learns it
+                done = await _reached(model, position, wait == "published", WAIT)
         return JSONResponse(found, 200 if done else 202)
 
     @api.post(
@@ -170,7 +176,7 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
         (ack,) = await asyncio.wrap_future(await run_in_threadpool(model.label, given.prediction, given.label))
-        return JSONResponse(ack._asdict(), 202)
+        return JSONResponse({"position": ack.position, "samples": ack.samples, "repeated": ack.repeated}, 202)
 
     @api.post(
         "/v1/models/{m}/retract",
@@ -194,10 +200,10 @@ def routes(models: Models) -> FastAPI:
         limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
         label: Annotated[str | None, Query(description="of this class only")] = None,
     ) -> Response:
-        """What is replayed: how many samples of each class, and some of them. Of a learner that replays nothing: what is held
-        out of learning."""
+        """What is replayed: how many samples of each class, and some of them, 16 MiB at most. Of a learner that replays
+        nothing: what is held out of learning."""
         model = await service(m)
-        return JSONResponse(await run_in_threadpool(views.memory, model, limit, label))
+        return Response(await run_in_threadpool(views.memory, model, limit, label), media_type="application/json")
 
     @api.get(
         "/v1/models/{m}/memory.png",
@@ -231,15 +237,15 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         if streams.locked():
             raise Problem(503, "too many watch events already.", Retry_After="30")
-        last = request.headers.get("last-event-id", "0")
-        start = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
+        start = views.told(model.learning.log.boot, request.headers.get("last-event-id", ""))
         return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
 
     async def _watch(name: str, model: Service, last: int, follow: bool) -> AsyncIterator[str]:
         async with streams:
             told, quiet = "", 0.0
             while True:
-                lines = [views.event(each) for each in model.learning.log.after(last)]
+                log = model.learning.log
+                lines = [views.event(log.boot, each) for each in log.after(last)]
                 last = max([last, *(number for number, _ in lines)])
                 now = views.status_event(name, model)
                 if lines or now != told:
@@ -282,10 +288,10 @@ def _predict(model: Service, body: wire.Body, top: int, keep: bool) -> tuple[dic
 
 
 async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:
-    """Wait until so many samples are learned, or published; not for ever."""
+    """Wait until so many samples are learned, or published; not for ever. A MnemonError: that will never be."""
     try:
         await asyncio.wait_for(asyncio.wrap_future(model.learning.wait(position, published=published)), seconds)
-    except (TimeoutError, MnemonError):  # a model that is closed learns no more
+    except TimeoutError:
         return False
     return True
 
@@ -296,6 +302,14 @@ def _errors(api: FastAPI) -> None:
     @api.exception_handler(MnemonError)
     async def ours(request: HttpRequest, error: MnemonError) -> Response:
         return answer(error)
+
+    @api.exception_handler(ClientDisconnect)
+    async def gone(request: HttpRequest, error: ClientDisconnect) -> Response:
+        return problem(400, "the request was cut off.")  # nobody hears it
+
+    @api.exception_handler(Exception)  # the framework raises it again behind the answer, and uvicorn logs it
+    async def unknown(request: HttpRequest, error: Exception) -> Response:
+        return problem(500, "the server made a mistake, which is in its log.")
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: HttpRequest, error: RequestValidationError) -> Response:

@@ -14,8 +14,8 @@ from mnemon.serve.http.problems import Problem
 from mnemon.serve.http.wire import Body, Part
 
 
-async def read(request: Request, label: str | None = None, *, only: str | None = None) -> Body:
-    """The body and the headers that belong to it; `only`: of this type."""
+async def read(request: Request, label: str | None = None, *, key: str | None = None, only: str | None = None) -> Body:
+    """The body and the headers that belong to it; `key` and `label` came in the query. `only`: of this type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if only is not None and kind != only:
         raise Problem(415, f"the body must be {only}.")
@@ -26,6 +26,9 @@ async def read(request: Request, label: str | None = None, *, only: str | None =
         0 < len(producer) <= 200 and number.isascii() and number.isdigit() and len(number) < 19
     ):
         raise Problem(422, "a producer has a name of at most 200 characters, and a Mnemon-Position that rises.")
+    in_header = headers.get("idempotency-key")
+    if key is not None and in_header is not None and key != in_header:
+        raise Problem(422, "the request has two keys that differ: the header Idempotency-Key and ?id=.")
     parts = await _parts(request, content) if kind == wire.FORM else []
     return Body(
         kind,
@@ -33,7 +36,7 @@ async def read(request: Request, label: str | None = None, *, only: str | None =
         parts,
         labels=headers.get("mnemon-labels"),
         label=label,
-        key=headers.get("idempotency-key"),
+        key=in_header if key is None else key,
         producer=producer,
         number=int(number) if producer is not None else 0,
     )

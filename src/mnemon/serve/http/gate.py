@@ -96,6 +96,8 @@ def read_tokens(path: Path) -> list[Token]:
 def token_of(token: str, scopes: frozenset[str] = SCOPES) -> Token:
     if len(token) < 16:
         raise MnemonError("a token has at least 16 characters, so that it cannot be guessed.")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise MnemonError("a token has letters, digits and signs of ASCII alone, since it is sent in a header.")
     return Token(digest(token), scopes)
 
 
@@ -112,7 +114,7 @@ class Gate:
         open_paths: Iterable[str] = ("/", "/healthz"),
     ) -> None:
         self._app, self._tokens, self._rate = app, list(tokens), rate
-        self._hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts))
+        self._hosts = frozenset(map(host_name, (*LOOPBACK, *hosts)))
         self._open = frozenset(open_paths)
         self._buckets = {token.digest: (rate, time.monotonic()) for token in self._tokens}
 
@@ -171,9 +173,8 @@ class Gate:
                 found = token
         if found is None or word.lower() != "bearer":
             raise Problem(401, "a token is needed: Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
-        needed = NEEDED.get(path.rstrip("/").rpartition("/")[2])
-        if needed is None and re.fullmatch(r"/v1/models/[^/]+", path):
-            needed = "predict"
+        is_status = re.fullmatch(r"/v1/models/[^/]+", path) is not None  # also of a model called "learn"
+        needed = "predict" if is_status else NEEDED.get(path.rstrip("/").rpartition("/")[2])
         if not {needed, "admin"} & found.scopes:
             raise Problem(403, f"this token has not the scope {needed or 'admin'}.")
         self._spend(found)
@@ -186,6 +187,17 @@ class Gate:
             wait = math.ceil((1 - left) / self._rate)
             raise Problem(429, f"this token may send {self._rate:,.0f} requests per second.", Retry_After=str(wait))
         self._buckets[token.digest] = (left - 1, now)
+
+
+def host_name(given: str) -> str:
+    """A name as the header Host has it, without a port."""
+    host = given.strip().lower()
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"  # an IPv6 address
+    host = _without_port(host)
+    if not re.fullmatch(r"[^\s/:@\[\]]+|\[[0-9a-f:.%]+\]", host):
+        raise MnemonError(f"{given!r} is no name of a host, as birds.example.org or 192.0.2.7.")
+    return host
 
 
 def _without_port(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from pathlib import Path
@@ -11,8 +12,11 @@ from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator.served import JOURNAL
 from mnemon.files import is_clutter
+from mnemon.serve.behind import is_behind
 from mnemon.serve.http.problems import Problem
 from mnemon.serve.service import Service
+
+logger = logging.getLogger(__name__)
 
 
 def is_model(folder: Path) -> bool:
@@ -28,16 +32,36 @@ class Models:
         self._path, self._options = path, options
         self._several = not is_model(path) and path.is_dir() and any(map(is_model, _folders(path)))
         given = {name: value for name, value in options.get("options", {}).items() if value is not None}
+        if options.get("size") is not None:
+            given["size"] = options["size"]
         if self._several and given:
             raise MnemonError(f"{path} holds models that are made already, so {min(given)} cannot be given.")
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}  # one model that is slow to open holds up no other
         self._closed = False
         self.stopping = False  # requests that watch are to end
         # Chunks of several models take turns: a processor is left for those who ask.
         self._turn = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
         if not self._several:
             self.get(self._name)  # what is wrong with it is said at the start
+        else:
+            threading.Thread(target=self._catch_up, name="models left behind", daemon=True).start()
+
+    def _catch_up(self) -> None:
+        """Open the models with samples that were acknowledged and not learned: they are learned without being asked for."""
+        for name in self.names():
+            try:
+                with self._door(name):
+                    wanted = not self._closed and name not in self._services and is_behind(self._path / name)
+                if wanted:
+                    self.get(name)
+            except Exception as error:  # whoever asks for this model is told
+                logger.warning(f"the model {name} is not opened: {error}")
+
+    def _door(self, name: str) -> threading.Lock:
+        with self._lock:
+            return self._opening.setdefault(name, threading.Lock())
 
     @property
     def _name(self) -> str:
@@ -59,7 +83,7 @@ class Models:
             return found
         if name not in self.names():  # never a path that a client made up
             raise Problem(404, "there is no such model.")
-        with self._lock:
+        with self._door(name):
             if name not in self._services:
                 if self._closed:
                     raise Problem(503, "the server is stopping.", Retry_After="5")
@@ -73,15 +97,18 @@ class Models:
             return self._services[name]
 
     def close(self) -> None:
+        self._closed = True
         with self._lock:
-            self._closed = True
-            for service in self._services.values():
-                service.close()
+            doors = dict(self._opening)
+        for name, door in doors.items():
+            with door:  # one that is being opened is closed then
+                if name in self._services:
+                    self._services[name].close()
 
     @property
     def failed(self) -> str | None:
         """Why a model takes no more samples."""
-        reasons = [service.learning.failed or service.journal.failed for service in self._services.values()]
+        reasons = [service.learning.failed or service.journal.failed for service in self.opened().values()]
         return next(filter(None, reasons), None)
 
 

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from mnemon.errors import MnemonError
 from mnemon.serve.events import JournalFailed, KeyReused, NoSpace
 from mnemon.serve.learning import OutOfJournal, Refused
+from mnemon.serve.pixels import TooMany
 from mnemon.serve.service import Busy, Gone, NothingLearned
 
 STATUS: dict[type[MnemonError], int] = {
@@ -22,6 +23,7 @@ STATUS: dict[type[MnemonError], int] = {
     OutOfJournal: 410,
     Refused: 409,
     NothingLearned: 409,
+    TooMany: 413,
 }
 
 

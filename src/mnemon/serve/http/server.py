@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
 from mnemon.errors import MnemonError
 from mnemon.serve.http.app import app
-from mnemon.serve.http.gate import RATE, Token
+from mnemon.serve.http.gate import RATE, Token, host_name
 from mnemon.serve.http.models import Models
+from mnemon.serve.http.punctual import Punctual
 
 BACKLOG, CONNECTIONS, IDLE, PATIENCE = 128, 512, 30, 5  # connections that wait, all of them; seconds
 
@@ -41,6 +45,32 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
+def check_tls(certificate: Path, key: Path) -> None:
+    """Refuse files that HTTPS cannot be spoken with."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise MnemonError(f"--tls-cert {certificate} and --tls-key {key} cannot be used ({error}).") from None
+
+
+class Bound(NamedTuple):
+    """What a socket is called by those who reach it."""
+
+    hosts: tuple[str, ...]  # that requests may name, beside localhost
+    shown: str  # for links
+    only_here: bool  # no other computer reaches it
+
+
+def bound(at: socket.socket, host: str, allowed: Iterable[str]) -> Bound:
+    """`host` is where it was told to listen; an address that stands for all is no name of its own."""
+    names = tuple(map(host_name, allowed))
+    address = ipaddress.ip_address(at.getsockname()[0].partition("%")[0])
+    if address.is_unspecified:
+        return Bound(names, names[0] if names else "localhost", only_here=False)
+    own = (host_name(host), host_name(str(address)))
+    return Bound((*names, *own), own[0], only_here=address.is_loopback)
+
+
 def serve(
     models: Models,
     at: socket.socket,
@@ -54,7 +84,7 @@ def serve(
     """Serve until `stop()` is not 0; the models are closed then, each with a snapshot."""
     config = uvicorn.Config(
         app(models, tokens, hosts=hosts, rate=rate),
-        http="httptools",
+        http=Punctual,
         loop="asyncio",
         ws="none",
         lifespan="on",

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import secrets
 import tarfile
+import time
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mnemon import checkpoint
+from mnemon.files import parsed
 from mnemon.serve.http.problems import Problem
 from mnemon.serve.published import Published, Rows
 from mnemon.serve.samples import Samples, encode
 from mnemon.serve.service import Service
 
 LATELY = 1000
-SHEET = 200  # classes of which thumbnails are shown
+SHEET, PIXELS = 200, 16_000_000  # classes of which thumbnails are shown, and pixels of all of them
+BYTES = 16 * 2**20  # of JSON, for the rows of the memory
 
 
 def status(name: str, model: Service) -> dict[str, Any]:
@@ -59,23 +64,28 @@ def predictions(model: Service, x: Any, top: int, keep: bool) -> tuple[dict[str,
     return {"predictions": found, "learned": published.learned, "id": name}, kept
 
 
-def memory(model: Service, limit: int, label: str | None) -> dict[str, Any]:
+def memory(model: Service, limit: int, label: str | None) -> bytes:
+    """As JSON; of the rows, as many as fit."""
     published = model.published
     source, rows = _shown(published)
     if rows is None:
-        return {"source": source, "kept": 0, "classes": [], "rows": []}
+        return msgspec.json.encode({"source": source, "kept": 0, "classes": [], "rows": []})
     x, y = rows
     labels = published.labels
     counts = np.bincount(y, minlength=len(labels)).tolist()
     wanted = [c for c, each in enumerate(labels) if label is None or str(each) == label]
     chosen = np.flatnonzero(np.isin(y, wanted))[:limit].tolist()
     shown = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
-    return {
-        "source": source,
-        "kept": len(x),
-        "classes": _counted(labels, counts),
-        "rows": [{"row": row, "label": labels[y[row]], "x": shown[row].tolist()} for row in chosen],
-    }
+    found: list[msgspec.Raw] = []
+    size = 0
+    for row in chosen:
+        one = msgspec.json.encode({"row": row, "label": labels[y[row]], "x": shown[row].tolist()})
+        size += len(one)
+        if found and size > BYTES:
+            break
+        found.append(msgspec.Raw(one))
+    answer = {"source": source, "kept": len(x), "classes": _counted(labels, counts), "rows": found}
+    return msgspec.json.encode(answer)
 
 
 def _shown(published: Published) -> tuple[str, Rows | None]:
@@ -86,7 +96,8 @@ def _shown(published: Published) -> tuple[str, Rows | None]:
 
 
 def thumbnails(model: Service, each: int) -> bytes:
-    """A PNG of [classes × height, each × width] pixels; places without an image are transparent."""
+    """A PNG of [classes × height, each × width] pixels; places without an image are transparent. Where that is too large, of
+    fewer images a class and of the first classes alone."""
     from PIL import Image
 
     published = model.published
@@ -97,7 +108,9 @@ def thumbnails(model: Service, each: int) -> bytes:
     channels, height, width = x.shape[1:]
     if channels not in (1, 3):
         raise Problem(409, "this model keeps images of other than one or three channels.")
-    rows = min(len(published.labels), SHEET)
+    fit = PIXELS // (height * width)  # images
+    each = min(each, max(fit, 1))
+    rows = min(len(published.labels), SHEET, max(fit // each, 1))
     sheet = np.zeros((rows, height, each, width, 4), np.uint8)
     for c in range(rows):
         for place, row in enumerate(np.flatnonzero(y == c)[-each:][::-1].tolist()):
@@ -133,10 +146,16 @@ def exam(model: Service) -> dict[str, Any] | None:
     return {"samples": sum(each["samples"] for each in classes), "accuracy": mean, "classes": classes}
 
 
-def event(found: dict[str, Any]) -> tuple[int, str]:
+def event(boot: str, found: dict[str, Any]) -> tuple[int, str]:
     """Its number, and the text of a server-sent event."""
     more = {name: value for name, value in found.items() if name not in ("id", "event")}
-    return found["id"], f"id: {found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
+    return found["id"], f"id: {boot}-{found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
+
+
+def told(boot: str, last: str) -> int:
+    """The number of the last event that a client knows: none, where events were counted anew since."""
+    known, _, number = last.rpartition("-")
+    return int(number) if known == boot and number.isascii() and number.isdigit() and len(number) < 16 else 0
 
 
 def status_event(name: str, model: Service) -> str:
@@ -147,30 +166,34 @@ def status_event(name: str, model: Service) -> str:
 
 
 def snapshot(model: Service, known: str | None) -> tuple[str, bytes | None]:
-    """The tag of the newest snapshot, and its files; None where the client has them."""
+    """The tag of the newest snapshot, and its files; None where the client has them. A number is used again after a retraction,
+    so the tag is of the content."""
     for _ in range(10):  # it may be replaced while it is read
         number = checkpoint.newest(model.folder)
         if number == 0:
             raise Problem(404, "there is no snapshot yet.")
-        tag = f'"{number}"'
-        if known == tag:
-            return tag, None
+        values, tensors = (model.folder / f"{number:010d}.{suffix}" for suffix in ("json", "safetensors"))
         try:
-            content = io.BytesIO()
-            with tarfile.open(fileobj=content, mode="w") as tar:
-                for suffix in ("json", "safetensors"):
-                    tar.add(model.folder / f"{number:010d}.{suffix}", f"{number:010d}.{suffix}", filter=_plain)
-            return tag, content.getvalue()
+            about = values.read_bytes()  # with the digest of the tensors
+            tag = f'"{hashlib.sha256(about).hexdigest()[:32]}"'
+            if known is not None and tag in known:
+                return tag, None
+            packed = tensors.read_bytes()
         except FileNotFoundError:
             continue
+        if parsed(about)["tensors"] == hashlib.sha256(packed).hexdigest():
+            return tag, _tar({values.name: about, tensors.name: packed})
     raise Problem(503, "snapshots change faster than they can be read.", Retry_After="5")
 
 
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Nobody needs to know who has the file here."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
+def _tar(files: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name, each in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(each), int(time.time()), 0o600
+            tar.addfile(member, io.BytesIO(each))
+    return content.getvalue()
 
 
 def _counted(labels: list[Any], counts: list[int]) -> list[dict[str, Any]]:

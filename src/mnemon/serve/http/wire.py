@@ -78,7 +78,7 @@ class Body(NamedTuple):
     parts: Sequence[Part] = ()
     labels: str | None = None  # as JSON: of an npy array, or of images where labels are numbers
     label: str | None = None  # of one image
-    key: str | None = None
+    key: str | None = None  # of the header or the query
     producer: str | None = None
     number: int = 0
 
@@ -216,8 +216,8 @@ def npy(content: bytes) -> NDArray[Any]:
         reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         with _ONE_HEADER:
             shape, fortran, dtype = reader(stream)
-    except (ValueError, KeyError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise MnemonError(f"the body is no array in the format npy: {error}.") from None
+    except Exception as error:  # NumPy's parser raises whatever a broken header leads it to
+        raise MnemonError(f"the body is no array in the format npy: {' '.join(str(error).split())}.") from None
     data = memoryview(content)[stream.tell() :]
     if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(data):
         raise MnemonError("the body is no array of numbers in the format npy, or it was cut off.")
@@ -254,8 +254,9 @@ def _images(body: Body, kind: Kind | None, size: int) -> tuple[Any, list[Any]]:
         raise MnemonError("the form holds no file.")
     if len(files) > ROWS:
         raise Problem(413, f"a request may hold {ROWS:,} images.")
-    x = np.stack([pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size) for part in files])
-    return channels_last(x), labels
+    purse = pixels.Purse()
+    x = [pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size, purse) for part in files]
+    return channels_last(np.stack(x)), labels
 
 
 def _bytes(part: Part) -> bytes:

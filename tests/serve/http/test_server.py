@@ -1,0 +1,59 @@
+"""The server as clients reach it: connections that say nothing, and what it is called."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from mnemon import Client
+from mnemon.errors import MnemonError
+from mnemon.serve.http import punctual, server
+from mnemon.serve.http.gate import token_of
+from mnemon.serve.http.models import Models
+from serving import SMALL, TOKEN
+
+
+@contextlib.contextmanager
+def running(folder):
+    ended, at = threading.Event(), server.listening("127.0.0.1", 0)
+    models = Models(folder, options=SMALL, device="cpu")
+    more = {"stop": ended.is_set}
+    thread = threading.Thread(target=server.serve, args=(models, at, [token_of(TOKEN)]), kwargs=more)
+    thread.start()
+    try:
+        yield at.getsockname()
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_connections_that_say_nothing_lock_nobody_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "CONNECTIONS", 4)
+    monkeypatch.setattr(punctual, "HEADERS", 0.3)
+    monkeypatch.setattr(punctual, "BODY", 0.3)
+    whole = b"POST /v1/models/model/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n"
+    whole += b"Content-Type: application/json\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n{"
+    healthy = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with running(tmp_path / "model") as place, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(place, timeout=30)) for _ in range(5)]
+        for each, content in zip(silent, (b"", b"GET / HT", whole, healthy + b"GET /", b""), strict=True):
+            each.sendall(content)
+        for each in silent:
+            while each.recv(65536):
+                pass  # closed in the end
+        with Client(f"http://127.0.0.1:{place[1]}", "model", token=TOKEN) as client:
+            assert client.learn([[0.0], [1.0]], ["a", "b"])["position"] == 2
+
+
+def test_it_is_called_by_the_address_it_has_or_by_a_name_it_is_given():
+    with server.listening("127.0.0.1", 0) as at:
+        assert server.bound(at, "localhost", ()) == (("localhost", "127.0.0.1"), "localhost", True)
+    with server.listening("0.0.0.0", 0) as at:
+        assert server.bound(at, "0.0.0.0", ()) == ((), "localhost", False)
+        assert server.bound(at, "0.0.0.0", ("Birds:80", "b")) == (("birds", "b"), "birds", False)
+
+
+def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(MnemonError, match="cannot be used"):
+        server.check_tls(tmp_path / "nosuch.pem", tmp_path / "key.pem")
