@@ -136,7 +136,7 @@ def _source(word: str, service: Any, format: str | None, label: str | None, foll
         return Parquet(path, label=label)
     if kind == "tar":
         return Tar(path, decoded)
-    return Lines(path, format=kind, label=label, follow=follow)
+    return Lines(path, format=kind, label=label, follow=follow, count=service.journal.producer)
 
 
 def _feed(pairs: list[tuple[Any, Any]], *, together: bool) -> None:

@@ -33,6 +33,8 @@ class Sample(Protocol):
     def y(self) -> Any: ...
     @property
     def key(self) -> bytes | None: ...
+    @property
+    def producer(self) -> str | None: ...
 
 
 class Feeder:
@@ -109,12 +111,13 @@ class Feeder:
         """Rows with keys are requests of their own, taken or known one by one; others are one."""
         if rows[0].key is not None:
             return [Request(_stacked([row]), [row.y], key=row.key, lasting=True) for row in rows]
-        more = {} if self._producer is None else {"producer": self._producer, "number": rows[-1].number}
+        producer = rows[0].producer or self._producer
+        more = {} if producer is None else {"producer": producer, "number": rows[-1].number}
         return [Request(_stacked(rows), [row.y for row in rows], **more)]  # type: ignore[arg-type]
 
 
-def _sort(row: Sample) -> tuple[bool, type]:
-    return row.key is not None, type(row.x)
+def _sort(row: Sample) -> tuple[bool, type, str | None]:
+    return row.key is not None, type(row.x), row.producer
 
 
 def _stacked(rows: list[Sample]) -> Any:
