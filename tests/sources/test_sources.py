@@ -156,6 +156,45 @@ def test_a_tar_file_pairs_images_and_labels(tmp_path):
         list(Tar(path, pixels_or_error).rows(0))
 
 
+def tar_of(path, *labels):
+    with tarfile.open(path, "w") as tar:
+        for i, label in enumerate(labels):
+            for name, content in ((f"{i}.png", png(label)), (f"{i}.cls", label.encode())):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def test_a_tar_file_is_known_by_its_members_whatever_it_is_called(tmp_path, caplog):
+    counts = {}
+
+    def read(path, most=100):
+        source = Tar(path, pixels, counts.get)
+        rows = list(itertools.islice(source.rows(counts.get(source.name, 0)), most))
+        if rows:
+            counts[source.name] = rows[-1].number
+        return [row.y for row in rows]
+
+    first = tar_of(tmp_path / "shard.tar", "red", "blue", "red")
+    size = first.stat().st_size
+    assert read(first, most=1) == ["red"]  # and then it is killed
+    other = tar_of(tmp_path / "other.tar", "blue", "red")
+    assert other.stat().st_size == size  # tar files are padded
+    other = other.rename(tmp_path / "moved")
+    first = first.rename(tmp_path / "renamed.tar")
+    assert read(other.rename(tmp_path / "shard.tar")) == ["blue", "red"]
+    assert read(first) == ["blue", "red"]
+    assert read(tar_of(first, "red", "blue", "red", "pink")) == ["pink"]  # appended to
+    assert read(first) == []
+    assert not caplog.text
+
+    counts = {f"tar:shard.tar:{size}": 2}  # of a version that knew a name and a size alone
+    assert read(tar_of(tmp_path / "shard.tar", "red", "blue")) == ["blue"]
+    assert "older version" in caplog.text
+    assert read(tar_of(tmp_path / "shard.tar", "red", "blue")) == []
+
+
 def test_stdin_reads_json(tmp_path):
     lines = b"".join(json.dumps({"x": [i], "y": i % 2}).encode() + b"\n" for i in range(5))
     source = Lines(tmp_path, format="ndjson", stream=io.BytesIO(lines))

@@ -135,7 +135,7 @@ def _source(word: str, service: Any, format: str | None, label: str | None, foll
     if kind == "parquet":
         return Parquet(path, label=label)
     if kind == "tar":
-        return Tar(path, decoded)
+        return Tar(path, decoded, service.journal.producer)
     return Lines(path, format=kind, label=label, follow=follow, count=service.journal.producer)
 
 
