@@ -70,7 +70,11 @@ class Pictures:
             time.sleep(SETTLED / 4 if waits else SETTLED)
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        for folder in sorted(self._folder.iterdir()):
+        try:
+            folders = sorted(self._folder.iterdir())
+        except OSError as error:  # it may go away while it is watched
+            raise MnemonError(f"the folder {self._folder} cannot be read ({error.strerror}).") from None
+        for folder in folders:
             if folder.is_dir() and not is_clutter(folder.name):
                 for root, _, names in sorted(os.walk(folder)):
                     yield from ((folder.name, Path(root, name)) for name in sorted(names) if is_image(Path(root, name)))
