@@ -3,8 +3,12 @@
 import io
 import itertools
 import json
+import os
+import signal
 import sqlite3
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -17,6 +21,7 @@ from mnemon.serve import learning
 from mnemon.serve.events import SAMPLES
 from mnemon.serve.feeding import Feeder
 from mnemon.serve.staging import Staged
+from mnemon.sources.pictures import Pictures
 
 SMALL = ("--backbone", "mlp:width=16", "--memory-size", "40", "--device", "cpu")
 
@@ -116,6 +121,79 @@ def test_images_of_a_folder_and_rows_of_stdin(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines(20).encode())))
     out, _ = run("learn", str(tmp_path / "rows"), "-", *SMALL, capsys=capsys)
     assert "20 of 20 samples learned" in out
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def fed(monkeypatch):
+    """How many samples were sent so far."""
+    sent, accept = [], Feeder._accept
+    monkeypatch.setattr(Feeder, "_accept", lambda self, rows: (accept(self, rows), sent.extend(rows))[0])
+    return lambda: len(sent)
+
+
+@pytest.mark.parametrize("error", [None, OSError(5, "Input/output error"), RuntimeError("a mistake")])
+def test_the_first_source_that_fails_ends_all_with_a_sentence(tmp_path, capsys, monkeypatch, fed, error):
+    path, folder = tmp_path / "rows.ndjson", tmp_path / "images"
+    path.write_text(lines(20))
+    folder.mkdir()
+    files = Pictures._files
+
+    def failing(self):
+        if error is not None and fed() == 20:
+            raise error
+        return files(self)
+
+    monkeypatch.setattr(Pictures, "_files", failing)
+    if error is None:
+        gone = threading.Thread(target=lambda: (until(lambda: fed() == 20), folder.rmdir()))
+        gone.start()
+    words = ("learn", str(tmp_path / "model"), str(path), str(folder), "--follow", *SMALL)
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError):
+            run(*words, capsys=capsys)
+        assert "one failed: a mistake" in capsys.readouterr().err
+    else:
+        _, err = run(*words, code=2, capsys=capsys)
+        assert "cannot be read" in err
+        assert "Traceback" not in err
+    assert OnlineClassifier.load(tmp_path / "model").n_seen_ == 20  # the other one ended in order
+
+
+def test_a_slow_pipe_is_learned_at_once_and_a_signal_is_heard(tmp_path, capsys, monkeypatch, fed):
+    reading, writing = os.pipe()
+    os.write(writing, lines(3).encode() + b'{"a": 1')
+    stop = threading.Thread(target=lambda: (until(lambda: fed() == 3), os.kill(os.getpid(), signal.SIGTERM)))
+    stop.start()
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        out, _ = run("learn", str(tmp_path / "model"), "-", *SMALL, code=143, capsys=capsys)
+    os.close(writing)
+    assert "read 3 samples" in out
+
+
+def test_a_log_is_followed_through_a_rotation(tmp_path, capsys, fed):
+    path, model = tmp_path / "log.ndjson", tmp_path / "model"
+    path.write_text(lines(5))
+
+    def rotate():
+        until(lambda: fed() == 5)
+        path.rename(tmp_path / "log.ndjson.1")
+        path.write_text(lines(7, 1))
+        until(lambda: fed() == 12)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    other = threading.Thread(target=rotate)
+    other.start()
+    run("learn", str(model), str(path), "--follow", *SMALL, code=143, capsys=capsys)
+    out, _ = run("learn", str(model), str(path), capsys=capsys)
+    assert "12 of 12 samples learned" in out
 
 
 @pytest.mark.parametrize(

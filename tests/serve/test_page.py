@@ -359,12 +359,80 @@ def test_what_it_forgot_is_shown(tabs, tmp_path):
         tab.wait(lambda: tab.find("#curve").inner_text(), "curves came")
         assert not tab.find("#exam").is_visible()  # nothing is held out yet
         with Client(server.url, token=TOKEN) as client:
+            client.learn([[i, 1.0] for i in range(10)], ["a"] * 10, wait="published")
+            later = tab.find("#exam-classes li", has_text="b")
+            tab.wait(lambda: later.count() == 1, "a class of which nothing is held out is there")
+            assert later.inner_text().split("\n") == ["b", "after 10 samples"]
+            assert tab.find("#exam-classes .few").count() == 1  # one sample says little
             taught_in_turn(lambda x, y: client.learn(x, y, wait="published"))
         tab.wait(lambda: tab.find("#exam-classes li").count() == 4, "the exam has all classes")
+        tab.wait(lambda: tab.find("#exam-classes .few").count() == 0, "there are enough of each")
         tab.wait(lambda: "forgot 100 %" in tab.find("#exam-classes").inner_text(), "it says what was forgotten")
         assert "held out of learning" in tab.find("#exam").inner_text()
         tab.wait(lambda: tab.find("#memory-title").inner_text() == "Held out of learning", "it replays nothing")
         tab.check()
+
+
+def test_rows_that_bring_labels_are_taught_by_one_button_and_once(tab):
+    tab.open().mode("Table")
+    tab.add("small")
+    tab.find("#rows").fill("1 2\n3 4")
+    assert "Teach 2 rows" in tab.teach("small").inner_text()
+    text = "1 2 small\n9 8 large\n1 3 small"
+    tab.find("#rows").fill(text)
+    assert not tab.teach("small").is_visible()  # it would teach all of them as small
+    tab.teach_rows(text)
+    own = tab.find(".rows .primary")
+    assert own.inner_text() == "Taught: 3 rows with their labels"
+    assert own.is_disabled()
+    tab.wait(lambda: tab.card("large").count() == 1 and tab.samples("small") == 2, "they are learned")
+    tab.wait(lambda: tab.find("#guesses-which").inner_text() == "row 1 of 3", "it says which row is predicted")
+    heads = tab.find(".rows th")
+    assert heads.all_inner_texts() == ["label", "it says", "column 1", "column 2"]
+    aligned = "each => getComputedStyle(each).textAlign"
+    assert [each.evaluate(aligned) for each in heads.all()] == [
+        each.evaluate(aligned) for each in tab.find(".rows tr:nth-child(2) td").all()
+    ]
+    tab.find("#undo").click()
+    tab.wait(lambda: own.is_enabled(), "what was taken back may be taught again")
+    tab.wait(lambda: tab.samples("small") == 0, "it is taken back")
+    tab.find("#rows").fill(text + "\n2 2 small")
+    assert own.inner_text() == "Teach 4 rows with their labels"
+    tab.check(all_undone=True)
+
+
+def test_undo_takes_the_pictures_of_one_lesson_from_a_card(tab):
+    tab.open().mode("Pictures")
+    tab.add("a")
+    for count in (2, 7):
+        files = [{"name": f"{i}.png", "mimeType": "image/png", "buffer": png((count, 9 * i, 0))} for i in range(count)]
+        tab.find("#files").set_input_files(files)
+        tab.wait(lambda count=count: f"{count} pictures" in tab.teach("a").inner_text(), "pictures are shown")
+        tab.teach("a").click()
+    strip = tab.card("a").locator(".strip canvas:visible")
+    assert strip.count() == 6  # the latest
+    tab.wait(lambda: tab.samples("a") == 9, "they are learned")
+    tab.wait(lambda: tab.find("#guesses-which").inner_text() == "picture 1 of 7", "it says which one is predicted")
+    tab.find("#undo").click()
+    tab.wait(lambda: tab.samples("a") == 2, "the last lesson is taken back")
+    assert strip.count() == 2
+    tab.check()
+
+
+def test_what_was_taken_back_is_named(tab):
+    labels = [{"label": label, "samples": n} for n, label in enumerate((5, "owl", "jay", "wren", "tit", "robin"), 1)]
+    events = [{"labels": labels[:1]}, {"samples": 3}, {}, {"labels": labels}]
+    data = [json.dumps({"time": 1.0, "position": 304} | each) for each in events]
+    stream = "".join(f"id: 4f1c-{i}\nevent: retracted\ndata: {each}\n\n" for i, each in enumerate(data))
+    tab.page.route("**/events", lambda route: route.fulfill(body=stream, content_type="text/event-stream"))
+    tab.open()
+    tab.wait(lambda: tab.find("#happened li").count() == 4, "the events are there")
+    assert tab.find("#happened span").all_text_contents()[::-1] == [
+        "taken back: 1 × 5",
+        "taken back: 3 samples",
+        "taken back: the samples up to 304",
+        "taken back: 1 × 5, 2 × owl, 3 × jay, 4 × wren, 2 more classes",
+    ]
 
 
 TRANSFER = """(element, [kind, bytes]) => {
@@ -430,6 +498,9 @@ def test_a_camera_that_is_refused_or_unsafe_is_explained(tabs, server):
 def test_nothing_is_wider_than_a_small_screen(tabs, server):
     tab = tabs(server, viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True)
     tab.open().add("a" * 120, "b")
+    heights = {each.bounding_box()["height"] for each in tab.find("#modes span").all()}
+    assert len(heights) == 1
+    assert heights.pop() < 40  # none is broken into two lines
     for name in ("Pictures", "Draw", "Table"):
         tab.mode(name)
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -13,6 +13,7 @@ from mnemon.errors import MnemonError
 from mnemon.sources.lines import Lines
 from mnemon.sources.parquet import Parquet
 from mnemon.sources.pictures import Pictures, Tar
+from mnemon.sources.place import byte
 from mnemon.sources.row import BadRow, Row
 
 
@@ -47,7 +48,7 @@ def test_lines_go_on_behind_any_row(tmp_path, text, format, samples):
     path = written(tmp_path / "file", text)
     rows = list(Lines(path, format=format).rows(0))
     assert [(row.x, row.y) for row in rows] == samples
-    assert rows[-1].number == len(text)
+    assert byte(rows[-1].number) == len(text)
     for i, row in enumerate(rows):
         later = Lines(path, format=format).rows(row.number)
         assert [(each.number, each.x, each.y) for each in later] == [
@@ -55,12 +56,12 @@ def test_lines_go_on_behind_any_row(tmp_path, text, format, samples):
         ]
     from_stdin = Lines(path, format=format, stream=io.BytesIO(text.encode()))
     assert from_stdin.name is None
-    assert list(from_stdin.rows(0)) == rows
+    assert [(row.x, row.y, row.number) for row in from_stdin.rows(0)] == [(row.x, row.y, row.number) for row in rows]
 
 
 @pytest.mark.parametrize("format", ["csv", "ndjson"])
 def test_a_file_that_grows_is_followed_line_by_line(tmp_path, format, monkeypatch):
-    monkeypatch.setattr("mnemon.sources.lines.LOOK", 0)
+    monkeypatch.setattr("mnemon.sources.reading.LOOK", 0)
     path = written(tmp_path / "file", "a,y\n1,u\n2" if format == "csv" else '{"a": 1, "y": "u"}\n{"a": 2')
     rows = Lines(path, format=format, follow=True).rows(0)
     assert [row.x for row in itertools.islice(filter(None, rows), 1)] == [{"a": 1}]
@@ -68,7 +69,7 @@ def test_a_file_that_grows_is_followed_line_by_line(tmp_path, format, monkeypatc
     with path.open("a") as file:
         file.write(",v\n" if format == "csv" else ', "y": "v"}\n')
     found = next(filter(None, rows))
-    assert (found.x, found.y, found.number) == ({"a": 2}, "v", path.stat().st_size)
+    assert (found.x, found.y, byte(found.number)) == ({"a": 2}, "v", path.stat().st_size)
 
 
 def test_a_bad_row_says_where_it_is_and_those_behind_it_are_read(tmp_path):
@@ -153,6 +154,45 @@ def test_a_tar_file_pairs_images_and_labels(tmp_path):
     path.write_bytes(path.read_bytes()[:700])
     with pytest.raises(MnemonError, match="not a readable tar"):
         list(Tar(path, pixels_or_error).rows(0))
+
+
+def tar_of(path, *labels):
+    with tarfile.open(path, "w") as tar:
+        for i, label in enumerate(labels):
+            for name, content in ((f"{i}.png", png(label)), (f"{i}.cls", label.encode())):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def test_a_tar_file_is_known_by_its_members_whatever_it_is_called(tmp_path, caplog):
+    counts = {}
+
+    def read(path, most=100):
+        source = Tar(path, pixels, counts.get)
+        rows = list(itertools.islice(source.rows(counts.get(source.name, 0)), most))
+        if rows:
+            counts[source.name] = rows[-1].number
+        return [row.y for row in rows]
+
+    first = tar_of(tmp_path / "shard.tar", "red", "blue", "red")
+    size = first.stat().st_size
+    assert read(first, most=1) == ["red"]  # and then it is killed
+    other = tar_of(tmp_path / "other.tar", "blue", "red")
+    assert other.stat().st_size == size  # tar files are padded
+    other = other.rename(tmp_path / "moved")
+    first = first.rename(tmp_path / "renamed.tar")
+    assert read(other.rename(tmp_path / "shard.tar")) == ["blue", "red"]
+    assert read(first) == ["blue", "red"]
+    assert read(tar_of(first, "red", "blue", "red", "pink")) == ["pink"]  # appended to
+    assert read(first) == []
+    assert not caplog.text
+
+    counts = {f"tar:shard.tar:{size}": 2}  # of a version that knew a name and a size alone
+    assert read(tar_of(tmp_path / "shard.tar", "red", "blue")) == ["blue"]
+    assert "older version" in caplog.text
+    assert read(tar_of(tmp_path / "shard.tar", "red", "blue")) == []
 
 
 def test_stdin_reads_json(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from pathlib import Path
@@ -22,7 +23,9 @@ from mnemon.cli.new_model import (
 )
 from mnemon.cli.options import Device, Quiet, flag, unset
 from mnemon.errors import MnemonError, check_known
+from mnemon.files import explained
 
+logger = logging.getLogger(__name__)
 Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on", metavar="MODEL")]]
 Sources = Positional[
     Annotated[
@@ -82,8 +85,13 @@ def learn(
         service = Service(model, options=options, size=size, device=device, name="mnemon learn")
         try:
             opened = [_source(word, service, format, label, follow) for word in sources]
-            feeders = [Feeder(service, source.name, skip=skip_bad, stop=stop) for source in opened]
-            _feed(list(zip(feeders, opened, strict=True)), together=follow)
+            halted = threading.Event()  # one source failed: the others stop
+
+            def ends() -> int:
+                return stop() or int(halted.is_set())
+
+            feeders = [Feeder(service, source.name, skip=skip_bad, stop=ends) for source in opened]
+            _feed(list(zip(feeders, opened, strict=True)), halted, together=follow)
             done = service.learning.wait(service.journal.position, published=False)
             while not done.done() and not stop() and service.learning.failed is None:
                 threading.Event().wait(0.1)
@@ -135,22 +143,27 @@ def _source(word: str, service: Any, format: str | None, label: str | None, foll
     if kind == "parquet":
         return Parquet(path, label=label)
     if kind == "tar":
-        return Tar(path, decoded)
-    return Lines(path, format=kind, label=label, follow=follow)
+        return Tar(path, decoded, service.journal.producer)
+    return Lines(path, format=kind, label=label, follow=follow, count=service.journal.producer)
 
 
-def _feed(pairs: list[tuple[Any, Any]], *, together: bool) -> None:
-    """One source after the other; sources that never end, side by side."""
+def _feed(pairs: list[tuple[Any, Any]], halted: threading.Event, *, together: bool) -> None:
+    """One source after the other; sources that never end, side by side. The first error ends all of them."""
     if not together or len(pairs) == 1:
         for feeder, source in pairs:
-            feeder.feed(source.rows(feeder.after))
+            with explained("a source cannot be read"):
+                feeder.feed(source.rows(feeder.after))
         return
     errors: list[BaseException] = []
 
     def run(feeder: Any, source: Any) -> None:
         try:
-            feeder.feed(source.rows(feeder.after))
-        except MnemonError as error:
+            with explained("a source cannot be read"):
+                feeder.feed(source.rows(feeder.after))
+        except BaseException as error:  # whatever it is: a source that ends unseen is worse
+            if not halted.is_set():
+                logger.error(f"all sources stop, since one failed: {error}")
+            halted.set()
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=pair) for pair in pairs]

@@ -33,6 +33,8 @@ class Sample(Protocol):
     def y(self) -> Any: ...
     @property
     def key(self) -> bytes | None: ...
+    @property
+    def producer(self) -> str | None: ...
 
 
 class Feeder:
@@ -42,7 +44,7 @@ class Feeder:
         self._service, self._producer, self._skip, self._stop = service, producer, skip, stop
         self._rows: list[Sample] = []
         self._under_way: deque[Future[Any]] = deque()
-        self._last = 0  # number that was sent
+        self._sent: dict[str, int] = {}  # the last number, by producer
         self.sent = self.skipped = 0
 
     @property
@@ -52,7 +54,6 @@ class Feeder:
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Send all rows. None among them: nothing new at the moment, so what was read is sent."""
-        self._last = self.after
         for row in rows:
             if self._stop():
                 break
@@ -94,7 +95,8 @@ class Feeder:
                 self._send()
             return
         self._under_way.append(done)
-        self._last = rows[-1].number
+        if (producer := self._producer_of(rows[-1])) is not None:
+            self._sent[producer] = rows[-1].number
         self.sent += len(rows)
         while len(self._under_way) > UNDER_WAY:
             self._under_way.popleft().result()  # what went wrong with it is no fault of these rows
@@ -114,14 +116,21 @@ class Feeder:
         several that are under way, none is taken behind one that was rolled back, since the count would pass over its rows."""
         if rows[0].key is not None:
             return [Request(_stacked([row]), [row.y], key=row.key, lasting=True) for row in rows]
-        x, y = _stacked(rows), [row.y for row in rows]
-        if self._producer is None:
+        x, y, producer = _stacked(rows), [row.y for row in rows], self._producer_of(rows[0])
+        if producer is None:
             return [Request(x, y)]
-        return [Request(x, y, producer=self._producer, number=rows[-1].number, follows=self._last)]
+        return [Request(x, y, producer=producer, number=rows[-1].number, follows=self._count(producer))]
+
+    def _producer_of(self, row: Sample) -> str | None:
+        return row.producer or self._producer
+
+    def _count(self, producer: str) -> int:
+        """The last number that was sent, or acknowledged before."""
+        return self._sent.get(producer) or self._service.journal.producer(producer) or 0
 
 
-def _sort(row: Sample) -> tuple[bool, type]:
-    return row.key is not None, type(row.x)
+def _sort(row: Sample) -> tuple[bool, type, str | None]:
+    return row.key is not None, type(row.x), row.producer
 
 
 def _stacked(rows: list[Sample]) -> Any:

@@ -1,24 +1,41 @@
-"""NDJSON and CSV, from a file that may still grow or from stdin. A row is known by the byte behind it."""
+"""NDJSON and CSV, from a file that may still grow or from stdin. A row is known by its file and by the byte behind it.
+
+Under one path there may be several files in turn, as with a log that is rotated: each is a producer of its own, and is known
+again by what was read of it.
+"""
 
 from __future__ import annotations
 
-import csv
+import io
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
+from mnemon.sources import reading
+from mnemon.sources.csv_rows import BOM, CsvRow, Line, csv_rows
+from mnemon.sources.place import ENDS, Before, byte
+from mnemon.sources.reading import FileReader, LineReader, StreamReader
 from mnemon.sources.row import BadRow, Read, Row
 from mnemon.sources.table import label_column, sample
 
-LOOK = 0.2  # seconds between two looks at a file that may grow
-LONGEST = 16 * 2**20  # bytes of a line
+logger = logging.getLogger(__name__)
+MOST_FILES = 10_000  # under one path, one after the other: a journal knows no more producers
+
+
+class _Begin(NamedTuple):
+    path: Path  # another than the source's: of the file that was rotated away, the rest comes first
+    file: int  # the how manieth under the source's path
+    at: int  # byte
 
 
 class Lines:
-    """`stream` is what is read instead of the file, stdin say; it has no place to go on from."""
+    """`count` is the last number of a producer. `stream` is what is read instead of the file, stdin say; it has no place to go
+    on from."""
 
     def __init__(
         self,
@@ -28,44 +45,148 @@ class Lines:
         label: str | None = None,
         follow: bool = False,
         stream: BinaryIO | None = None,
+        count: Callable[[str], int | None] = lambda name: None,
     ) -> None:
         self._path, self._format, self._label = path, format, label
-        self._follow, self._stream = follow, stream
+        self._follow, self._stream, self._count = follow, stream, count
 
     @property
     def name(self) -> str | None:
-        return None if self._stream is not None else f"lines:{self._path.resolve()}"
+        return None if self._stream is not None else self._name(self._begin.file)
+
+    def _name(self, file: int) -> str:
+        return f"lines/{file}:{self._place}"
+
+    @cached_property
+    def _place(self) -> Path:
+        return self._path.resolve()
 
     def rows(self, after: int) -> Iterator[Read]:
         if self._stream is not None:
-            yield from self._parsed(_Counted(self._stream, follow=False), 0)
+            yield from self._parsed(StreamReader(self._stream), Before(), None)
             return
+        path, file, at = self._begin
+        while True:
+            found = self._opened(path)
+            if found is None:
+                yield None
+                time.sleep(reading.LOOK)
+                continue
+            with found:
+                try:
+                    before = Before.read(found, max(at, byte(after)))
+                    if after and before.number != after:
+                        raise self._replaced(byte(after))
+                    lines = FileReader(path, found, follow=self._follow and path == self._path)
+                    found.seek(0)
+                    yield from self._parsed(lines, before, self._name(file))
+                except OSError as error:
+                    raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
+            if not self._follow:
+                return
+            if lines.cut:
+                logger.warning(f"{path} was cut off while its last line was half written; that line is left out.")
+            path, file, at, after = self._path, max([file, *self._known]) + 1, 0, 0
+
+    def _opened(self, path: Path) -> io.FileIO | None:
+        """None: it is being replaced just now."""
         try:
-            with self._path.open("rb") as file:
-                size = self._path.stat().st_size
-                if size < after:
-                    raise MnemonError(
-                        f"{self._path} has {size:,} bytes, and {after:,} were read of it before: it was replaced. Give the new "
-                        "file another name."
-                    )
-                yield from self._parsed(_Counted(file, follow=self._follow), after)
+            return io.FileIO(path)
+        except FileNotFoundError as error:
+            if not self._follow:
+                raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
+            return None
         except OSError as error:
-            raise MnemonError(f"{self._path} cannot be read ({error.strerror}).") from None
+            raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
 
-    def _parsed(self, lines: _Counted, after: int) -> Iterator[Read]:
-        return self._json(lines, after) if self._format == "ndjson" else self._csv(lines, after)
+    # --- which file it is
 
-    def _json(self, lines: _Counted, after: int) -> Iterator[Read]:
-        lines.skip_to(after)
+    @cached_property
+    def _known(self) -> dict[int, int]:
+        """The files that were read under this path, with their last numbers."""
+        counts = {file: self._count(self._name(file)) for file in range(MOST_FILES)}
+        return {file: number for file, number in counts.items() if number is not None}
+
+    @cached_property
+    def _begin(self) -> _Begin:
+        found = self._file_of(self._path)
+        if found is not None:
+            return found
+        last = max(self._known, default=0)
+        if not self._known:
+            return self._begin_as_before()
+        at = byte(self._known[last])
+        if not self._follow:
+            raise self._replaced(at)
+        for path in sorted(self._path.parent.glob("*")):
+            if path.name.startswith(self._path.stem) and path.is_file():
+                moved = self._file_of(path)
+                if moved is not None and moved.file == last:
+                    logger.warning(f"{self._path} is another file than before; the rest of {path} is read first.")
+                    return moved
+        self._warn_of_new(at)
+        return _Begin(self._path, last + 1, 0)
+
+    def _file_of(self, path: Path) -> _Begin | None:
+        """The file that was read under the source's path and now lies here, and how far it was read."""
+        try:
+            with io.FileIO(path) as found:
+                for file, number in reversed(self._known.items()):
+                    at = byte(number)
+                    if file != max(self._known) and at < ENDS:
+                        continue  # of a few bytes, another file may have the same
+                    if Before.read(found, at).number == number:
+                        return _Begin(path, file, at)
+        except OSError as error:
+            if path == self._path:
+                raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
+        return None
+
+    def _begin_as_before(self) -> _Begin:
+        """Nothing is known, or a byte alone, which is what mnemon kept before it looked at the content."""
+        at = self._count(f"lines:{self._place}") or 0
+        if self._path.stat().st_size >= at:
+            return _Begin(self._path, 0, at)
+        if not self._follow:
+            raise self._replaced(at)
+        self._warn_of_new(at)
+        return _Begin(self._path, 0, 0)
+
+    def _warn_of_new(self, at: int) -> None:
+        logger.warning(
+            f"{self._path} is another file than the one of which {at:,} bytes were read, which is not found beside it: the "
+            "new one is read from its start, and what the old one had behind them is not."
+        )
+
+    def _replaced(self, at: int) -> MnemonError:
+        return MnemonError(
+            f"{self._path} is not the file any more of which {at:,} bytes were read: it was replaced. Give the new file "
+            "another name; with --follow it is taken for a log that was rotated, and read from its start."
+        )
+
+    # --- rows
+
+    def _parsed(self, lines: LineReader, before: Before, producer: str | None) -> Iterator[Read]:
+        rows = self._json if self._format == "ndjson" else self._csv
+        for row in rows(lines, before):
+            yield row._replace(producer=producer) if isinstance(row, Row) else row
+
+    def _lines(self, lines: LineReader) -> Iterator[Line | None]:
         for line in lines:
+            if line is not None and len(line) == lines.before.at:
+                line = line.removeprefix(BOM)
+            yield None if line is None else Line(line, lines.before.number, f"{self._path}, {lines.where}")
+
+    def _json(self, lines: LineReader, before: Before) -> Iterator[Read]:
+        yield from self._skip(lines, before)
+        for line in self._lines(lines):
             if line is None:
                 yield None
-            elif line.strip():
-                where = f"{self._path}, {lines.where}"
+            elif line.content.strip():
                 try:
-                    yield Row(lines.at, where, *self._of_json(line))
+                    yield Row(line.number, line.where, *self._of_json(line.content))
                 except (MnemonError, ValueError, RecursionError) as error:
-                    yield BadRow(lines.at, where, str(error))
+                    yield from self._bad(line, lines, error)
 
     def _of_json(self, line: bytes) -> tuple[Any, Any]:
         """{"x": …, "y": …}, or an object of features with the label among them."""
@@ -76,83 +197,65 @@ class Lines:
             return found["x"], found["y"]
         return sample(found, label_column(list(found), self._label))
 
-    def _csv(self, lines: _Counted, after: int) -> Iterator[Read]:
-        """The first line names the columns. A field in quotes may hold line breaks: a row ends where the reader is."""
-
-        garbled = False
-
-        def text() -> Iterator[str]:
-            nonlocal garbled
-            for line in lines:
-                found = b"" if line is None else line  # the reader makes an empty row of nothing
-                try:
-                    yield found.decode()
-                except UnicodeDecodeError:
-                    garbled = True
-                    yield found.decode(errors="replace")
-
-        reader = csv.reader(text(), strict=True)
-        columns: list[str] | None = None
-        while True:
-            try:
-                found = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield BadRow(lines.at, f"{self._path}, {lines.where}", f"{error}.")
-                continue
-            if not found:
+    def _csv(self, lines: LineReader, before: Before) -> Iterator[Read]:
+        """The first line names the columns."""
+        rows = csv_rows(self._lines(lines))
+        columns: list[str] = []
+        for row in rows:
+            if row is None:
+                yield None
+            elif columns := _cells(row):
+                break
+        if not columns:
+            return
+        label = label_column(columns, self._label)
+        yield from self._skip(lines, before)
+        for row in rows:
+            if row is None:
                 yield None
                 continue
-            if columns is None:
-                columns = found
-                label = label_column(columns, self._label)
-                lines.skip_to(max(after, lines.at))
-                continue
-            where = f"{self._path}, {lines.where}"
-            if garbled:
-                garbled = False
-                yield BadRow(lines.at, where, "it is not text in UTF-8.")
-                continue
-            if len(found) != len(columns):
-                yield BadRow(lines.at, where, f"there are {len(found)} fields and {len(columns)} columns.")
-                continue
+            last = row.lines[-1]
             try:
-                yield Row(lines.at, where, *sample(dict(zip(columns, found, strict=True)), label))
+                found = row.cells()
+                if found and len(found) != len(columns):
+                    raise MnemonError(f"there are {len(found)} fields and {len(columns)} columns.")
+                if found:
+                    yield Row(last.number, last.where, *sample(dict(zip(columns, found, strict=True)), label))
             except MnemonError as error:
-                yield BadRow(lines.at, where, str(error))
+                yield from self._bad(last, lines, error)
 
-
-class _Counted:
-    """Lines as bytes, with the byte behind the last one; None while a file that is followed has no whole line."""
-
-    def __init__(self, stream: BinaryIO, *, follow: bool) -> None:
-        self._stream, self._follow = stream, follow
-        self.at = 0
-        self._number, self._skipped = 0, False
-
-    def skip_to(self, at: int) -> None:
-        if at > self.at:
-            self._stream.seek(at)
-            self.at, self._skipped = at, True
-
-    @property
-    def where(self) -> str:
-        return f"byte {self.at:,}" if self._skipped else f"line {self._number:,}"
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        part = b""
-        while True:
-            part += self._stream.readline(LONGEST)
-            if len(part) >= LONGEST:
-                raise MnemonError(f"line {self._number + 1:,} has more than {LONGEST:,} bytes.")
-            if part.endswith(b"\n") or (part and not self._follow):
-                self.at += len(part)
-                self._number += 1
-                yield part
-                part = b""
-            elif not self._follow:
-                return
-            else:  # half a line: the rest may come
+    def _skip(self, lines: LineReader, before: Before) -> Iterator[Read]:
+        """Go on behind what was read before. Of a last line that had no end then, no more may have come since."""
+        if not isinstance(lines, FileReader) or before.at <= lines.before.at:
+            return
+        lines.skip_to(before)
+        if before.last.endswith(b"\n"):
+            return
+        for line in self._lines(lines):
+            if line is None:
                 yield None
-                time.sleep(LOOK)
+                continue
+            if line.content.strip():
+                why = (
+                    f"the line up to byte {before.at:,} was learned when it had no end yet, and was written on since. It is "
+                    "learned as it was then; --skip-bad goes on with the next line."
+                )
+                yield BadRow(line.number, line.where, why)
+            return
+
+    def _bad(self, line: Line, lines: LineReader, error: Exception) -> Iterator[Read]:
+        """The last line of a file may be half written."""
+        if isinstance(lines, FileReader) and not line.content.endswith(b"\n"):
+            logger.warning(
+                f"{line.where}: the last line has no end yet and is no whole row; it is left for the next time."
+            )
+        else:
+            yield BadRow(line.number, line.where, str(error))
+
+
+def _cells(row: CsvRow) -> list[str]:
+    """The names of columns."""
+    try:
+        return row.cells()
+    except MnemonError as error:
+        raise MnemonError(f"{row.lines[0].where}: {error}") from None

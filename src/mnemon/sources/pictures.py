@@ -1,17 +1,22 @@
 """Images with labels: a folder with a sub-folder per class, which may be watched, and tar files of image and label.
 
 A folder is read again and again: what a system tells of changes can be lost, what lies there cannot. An image is known by
-its class, its name and its bytes, as in `mnemon fit`; a member of a tar file by its number.
+its class, its name and its bytes, as in `mnemon fit`; a member of a tar file by its number, and the file by its members.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import logging
+import lzma
 import os
 import tarfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -20,6 +25,7 @@ from mnemon.errors import MnemonError
 from mnemon.files import is_clutter, parsed
 from mnemon.sources.row import BadRow, Read, Row
 
+logger = logging.getLogger(__name__)
 SETTLED = 1.0  # seconds without a change, after which a file is taken for whole
 LABELS = (".cls", ".txt", ".json")  # members of a tar file that hold the label of the image before or behind them
 LONGEST_LABEL, LARGEST = 2**20, 64 * 2**20  # bytes
@@ -64,7 +70,11 @@ class Pictures:
             time.sleep(SETTLED / 4 if waits else SETTLED)
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        for folder in sorted(self._folder.iterdir()):
+        try:
+            folders = sorted(self._folder.iterdir())
+        except OSError as error:  # it may go away while it is watched
+            raise MnemonError(f"the folder {self._folder} cannot be read ({error.strerror}).") from None
+        for folder in folders:
             if folder.is_dir() and not is_clutter(folder.name):
                 for root, _, names in sorted(os.walk(folder)):
                     yield from ((folder.name, Path(root, name)) for name in sorted(names) if is_image(Path(root, name)))
@@ -87,34 +97,60 @@ class Pictures:
 class Tar:
     """A shard as webdataset has it: NAME.png beside NAME.cls (the label as text) or NAME.json ({"label": …})."""
 
-    def __init__(self, path: Path, pixels: Pixels) -> None:
-        self._path, self._pixels = path, pixels
+    def __init__(self, path: Path, pixels: Pixels, count: Callable[[str], int | None] = lambda name: None) -> None:
+        """`count` is the last number of a producer."""
+        self._path, self._pixels, self._count = path, pixels, count
 
     @property
     def name(self) -> str:
+        return self._identity[0]
+
+    @cached_property
+    def _identity(self) -> tuple[str, int]:
+        """A name of all members, and the last member that was read of this file, whatever it was called then. A file to which
+        members were added begins with those it had: their name is the one by which it was known."""
+        digest, name, known = hashlib.sha256(), "tar:", 0
+        with self._opened() as tar:
+            for member in tar:
+                digest.update(f"{len(os.fsencode(member.name))} {member.size} ".encode() + os.fsencode(member.name))
+                file = tar.extractfile(member) if member.isreg() else None
+                while file is not None and (part := file.read(1 << 20)):
+                    digest.update(part)
+                name = f"tar:{digest.hexdigest()}"
+                known = self._count(name) or known
+            before = f"tar:{self._path.name}:{self._path.stat().st_size}"  # until mnemon looked at the content
+        if not known and (known := self._count(before) or 0):
+            logger.warning(
+                f"{self._path} is taken for the file of this name and size of which {known:,} members were read by an older "
+                "version, which did not look at the content; if it is another file, give it another name."
+            )
+        return name, known
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[tarfile.TarFile]:
+        """To be read once, from front to back."""
         try:
-            return f"tar:{self._path.name}:{self._path.stat().st_size}"
-        except OSError as error:
-            raise MnemonError(f"{self._path} cannot be read ({error.strerror}).") from None
+            with tarfile.open(self._path, "r|*") as tar:
+                yield tar
+        except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise MnemonError(f"{self._path} is not a readable tar file ({error}).") from None
 
     def rows(self, after: int) -> Iterator[Read]:
-        try:
-            with tarfile.open(self._path, "r|*") as tar:  # read once, from front to back
-                stem, parts, number = "", dict[str, bytes](), 0
-                for number, member in enumerate(tar, 1):
-                    path = PurePosixPath(member.name)
-                    suffix = path.suffix.lower()
-                    if not member.isreg() or (suffix not in EXTENSIONS and suffix not in LABELS):
-                        continue
-                    if str(path.with_suffix("")) != stem:
-                        yield from self._row(number - 1, stem, parts, after)
-                        stem, parts = str(path.with_suffix("")), {}
-                    if number > after and member.size <= (LONGEST_LABEL if suffix in LABELS else LARGEST):
-                        file = tar.extractfile(member)
-                        parts[suffix] = b"" if file is None else file.read()
-                yield from self._row(number, stem, parts, after)
-        except (OSError, tarfile.TarError, EOFError) as error:
-            raise MnemonError(f"{self._path} is not a readable tar file ({error}).") from None
+        after = max(after, self._identity[1])
+        with self._opened() as tar:
+            stem, parts, number = "", dict[str, bytes](), 0
+            for number, member in enumerate(tar, 1):
+                path = PurePosixPath(member.name)
+                suffix = path.suffix.lower()
+                if not member.isreg() or (suffix not in EXTENSIONS and suffix not in LABELS):
+                    continue
+                if str(path.with_suffix("")) != stem:
+                    yield from self._row(number - 1, stem, parts, after)
+                    stem, parts = str(path.with_suffix("")), {}
+                if number > after and member.size <= (LONGEST_LABEL if suffix in LABELS else LARGEST):
+                    file = tar.extractfile(member)
+                    parts[suffix] = b"" if file is None else file.read()
+            yield from self._row(number, stem, parts, after)
 
     def _row(self, number: int, stem: str, parts: dict[str, bytes], after: int) -> Iterator[Read]:
         """The sample that ends with member `number`, if there is one that was not read before."""

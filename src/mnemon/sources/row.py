@@ -14,6 +14,7 @@ class Row(NamedTuple):
     x: Any  # a dict of features, a list of numbers, or an image [height, width, channels]
     y: Any
     key: bytes | None = None  # where content, not a place, tells samples apart
+    producer: str | None = None  # where the source is read as several files, one after the other: which one
 
 
 class BadRow(NamedTuple):

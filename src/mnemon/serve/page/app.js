@@ -101,9 +101,10 @@ const classes = new Classes({
   },
 });
 const lessons = new Lessons({
-  taught: (label, canvases) => classes.add(label, canvases),
+  taught: (label, canvases, lesson) => classes.add(label, canvases, lesson),
   holds: (label, is) => classes.active(label, is),
-  undone: ({ label }) => classes.clear(label),
+  undone: ({ label, number: lesson }) => (label === null ? sources.table.again() : classes.clear(label, lesson)),
+  refused: ({ label }) => label === null && sources.table.again(),
   acknowledged: (request, position) => {
     hush("slow");
     if (request.model === page.name && page.status) page.status.acknowledged = Math.max(page.status.acknowledged, position);
@@ -130,7 +131,7 @@ function showClasses() {
     waiting: lessons.outbox.count(page.name, (label) => key(label) === id),
     taught: (counts.get(id) ?? 0) > 0,
   }));
-  classes.show(shown, source?.offer() ?? "Teach");
+  classes.show(shown, source === null ? "Teach" : source.offer());
   const last = lessons.last(page.name);
   $("undo").disabled = !last;
   $("undo").textContent = last ? `Undo: ${last.samples} × ${last.label ?? "rows"}` : "Undo";
@@ -205,7 +206,7 @@ function readAll() {
   soon("curves", 500, async () => {
     const found = await api.get(`${api.model(page.name)}/curves`);
     chart.curve(found.points);
-    chart.exam(found.exam, (label) => places().indexOf(key(label)));
+    chart.exam(found.exam, page.status.classes, (label) => places().indexOf(key(label)));
   });
   soon("memory", 1200, () => memory(page.name, page.status.shape));
 }
@@ -269,7 +270,7 @@ async function predict(content) {
       : await (await api.ask(path, { method: "POST", body: api.form(content.images) })).json();
     page.asked = content;
     hush("predict");
-    guesses.show(found.predictions[0], found.learned, places().length <= 5);
+    guesses.show(found.predictions[0], found.learned, places().length <= 5, source?.which?.() ?? "");
     if (content.rows) sources.table.guessed(found.predictions.map((each) => each.label));
   } catch (error) {
     page.asked = null;

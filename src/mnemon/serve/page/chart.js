@@ -5,6 +5,8 @@ import { key, paint } from "./labels.js";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [480, 170, 36, 22, 8];
 const WINDOW = 100; // samples
+const FIRST = 10; // every tenth sample of a class is held out
+const FEW = 5; // samples held out, below which a share says little
 
 /** Points {learned, predicted, right} as two lines of [learned, share]: of the last samples, and of all so far. */
 export function lines(points) {
@@ -59,24 +61,34 @@ export function curve(points) {
   );
 }
 
-/** {samples, accuracy, classes: [{label, samples, accuracy, best}]} of samples held out of learning; null: there are none. */
-export function exam(found, place) {
+/** {samples, accuracy, classes: [{label, samples, accuracy, best}]} of samples held out of learning; null: there are none. `known`
+ * has all classes with their samples: of one that was just taught nothing is held out yet. */
+export function exam(found, known, place) {
   $("exam").hidden = !found?.classes?.length;
   if ($("exam").hidden) return;
   $("exam-accuracy").textContent = percent(found.accuracy);
   $("exam-asked").textContent = plural(found.samples, "sample");
+  const asked = new Set(found.classes.map(({ label }) => key(label)));
   $("exam-classes").replaceChildren(
     ...found.classes.map(({ label, samples, accuracy, best }) => {
+      const few = samples < FEW;
       const fill = make("span", { className: "fill" });
       fill.style.width = `${accuracy * 100}%`;
       const mark = make("span", { className: "mark" });
       mark.style.left = `${best * 100}%`;
       const lost = best - accuracy;
-      const value = make("span", { className: "value", textContent: percent(accuracy) });
+      const value = make("span", { className: few ? "value few" : "value", textContent: percent(accuracy) });
       const forgot = make("span", { className: "forgot", textContent: lost > 0.005 ? `forgot ${percent(lost)}` : "" });
       const name = make("span", { className: "name", textContent: String(label) });
       const item = make("li", {}, name, make("span", { className: "track" }, fill, mark), value, forgot);
-      item.title = `${Math.round(accuracy * samples)} of ${samples} right; the best so far: ${percent(best)}`;
+      item.title = `${Math.round(accuracy * samples)} of ${samples} right${few ? ", which says little yet" : `; the best so far: ${percent(best)}`}`;
+      item.dataset.label = key(label);
+      return paint(item, place(label));
+    }),
+    ...known.filter(({ label }) => !asked.has(key(label))).map(({ label, samples }) => {
+      const name = make("span", { className: "name", textContent: String(label) });
+      const when = samples < FIRST ? `after ${FIRST} samples` : "not asked yet";
+      const item = make("li", {}, name, make("span", { className: "later quiet", textContent: when }));
       item.dataset.label = key(label);
       return paint(item, place(label));
     }),

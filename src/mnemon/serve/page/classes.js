@@ -4,7 +4,7 @@ import { $, make, number } from "./dom.js";
 import { key, paint } from "./labels.js";
 import { copy, filesOf } from "./pictures.js";
 
-const LATEST = 6; // pictures on a card
+const KEPT = 60; // pictures of a card; the latest are seen, those before them come back when a lesson is taken back
 
 export class Classes {
   /** `on` is told: begin(label), end(), remove(label), files(label, files). */
@@ -13,7 +13,7 @@ export class Classes {
     this.cards = new Map();
   }
 
-  /** [{label, samples, waiting, taught}], in the order of their places. */
+  /** [{label, samples, waiting, taught}], in the order of their places. `offer`: what a button teaches; null: none does. */
   show(classes, offer) {
     const wanted = new Set(classes.map((each) => key(each.label)));
     for (const [id, card] of this.cards) {
@@ -31,22 +31,25 @@ export class Classes {
       card.count.textContent = number(each.samples);
       card.waiting.textContent = each.waiting > 0 ? ` + ${number(each.waiting)}` : "";
       card.remove.hidden = each.taught;
-      card.text.textContent = offer;
+      card.button.hidden = offer === null;
+      card.text.textContent = offer ?? "";
     });
     $("welcome").hidden = classes.length > 0;
   }
 
-  /** A picture that was just taught. */
-  add(label, canvases) {
+  /** Pictures that a lesson just taught. */
+  add(label, canvases, lesson) {
     const strip = this.cards.get(key(label))?.strip;
     if (!strip) return;
-    strip.prepend(...canvases.slice(-LATEST).reverse().map(copy));
-    while (strip.children.length > LATEST) strip.lastChild.remove();
+    const copies = canvases.slice(-KEPT).reverse().map(copy);
+    for (const each of copies) each.dataset.lesson = lesson;
+    strip.prepend(...copies);
+    while (strip.children.length > KEPT) strip.lastChild.remove();
   }
 
-  /** The pictures of a card go when they are taken back. */
-  clear(label) {
-    this.cards.get(key(label))?.strip.replaceChildren();
+  /** The pictures of a lesson go when it is taken back. */
+  clear(label, lesson) {
+    for (const each of [...(this.cards.get(key(label))?.strip.children ?? [])]) if (each.dataset.lesson === String(lesson)) each.remove();
   }
 
   focus(label) {

@@ -1,13 +1,13 @@
 // What happened to the model, in words, the newest first.
 
-import { $, make, number } from "./dom.js";
+import { $, make, number, plural } from "./dom.js";
 
 const MOST = 60;
 const WORDS = {
   class: (e) => `new class: ${e.label}`,
   published: (e) => `predictions know ${number(e.learned)} samples`,
   saved: (e) => `saved with ${number(e.learned)} samples`,
-  retracted: (e) => `taken back: the samples up to ${number(e.position)}`,
+  retracted: (e) => `taken back: ${takenBack(e)}`,
   warned: (e) => `note: ${e.reason}`,
   refused: (e) => `not learned: ${e.reason}`,
   full: (e) => e.reason,
@@ -15,6 +15,14 @@ const WORDS = {
   failed: (e) => e.reason,
 };
 const BAD = new Set(["refused", "full", "unsaved", "failed"]);
+
+const NAMED = 4; // classes of one event
+
+function takenBack({ labels, samples, position }) {
+  if (!labels?.length) return samples > 0 ? plural(samples, "sample") : `the samples up to ${number(position)}`;
+  const named = labels.slice(0, NAMED).map((each) => `${number(each.samples)} × ${each.label}`);
+  return [...named, ...(labels.length > NAMED ? [`${plural(labels.length - NAMED, "more class", "more classes")}`] : [])].join(", ");
+}
 
 export const clear = () => $("happened").replaceChildren();
 

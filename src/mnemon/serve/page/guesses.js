@@ -21,16 +21,17 @@ export class Guesses {
 
   /** Nothing to predict, and why. */
   empty(why) {
-    $("winner").textContent = "";
+    $("winner").textContent = $("guesses-which").textContent = "";
     $("bars").replaceChildren();
     this.rows.clear();
     $("guesses-note").textContent = why;
   }
 
-  /** `few`: there are no more classes than bars, so each has a place of its own. */
-  show({ label, confidence, top }, learned, few) {
+  /** `few`: there are no more classes than bars, so each has a place of its own. `which`: of several things that are shown. */
+  show({ label, confidence, top }, learned, few, which) {
     const winner = $("winner");
     winner.replaceChildren(make("span", { className: "name", textContent: String(label) }), " ", make("span", { className: "quiet", textContent: percent(confidence) }));
+    $("guesses-which").textContent = which;
     paint(winner, this.place(label));
     const guesses = top.slice(0, BARS);
     if (few) guesses.sort((a, b) => this.place(a.label) - this.place(b.label));

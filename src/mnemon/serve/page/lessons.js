@@ -9,13 +9,14 @@ const EVERY = 200; // milliseconds between two frames of the camera
 const FRAMES = 5; // in a request: a lesson of a few seconds is a few requests, so undo has little to do
 const [IMAGES, CHARACTERS] = [100, 4e6]; // in a request
 const MOST = 100; // lessons that can be taken back
+let next = Date.now(); // a lesson's number; those of before a reload are lower
 
 export class Lessons {
-  /** `on` is told: taught(label, canvases), holds(label, whether), undone(lesson), and what Outbox tells. */
+  /** `on` is told: taught(label, canvases, lesson's number), holds(label, whether), undone(lesson), and what Outbox tells. */
   constructor(on) {
     this.on = on;
     const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
-    this.lessons = kept.lessons ?? []; // {model, label, samples, requests: [{id, position}]}
+    this.lessons = kept.lessons ?? []; // {number, model, label, samples, requests: [{id, position}]}
     this.unwanted = new Set(kept.unwanted); // requests that were taken back while they were on their way
     this.outbox = new Outbox({
       ...on,
@@ -43,7 +44,7 @@ export class Lessons {
     const frame = (found) => {
       if (found === null) return;
       held.images.push(...found.images);
-      this.on.taught(label, found.shown);
+      this.on.taught(label, found.shown, lesson.number);
       if (held.images.length >= FRAMES) this.#flush();
     };
     frame(content);
@@ -70,11 +71,11 @@ export class Lessons {
     const lesson = this.#lesson(name, label);
     if (rows) this.#send(lesson, labels ? { rows, labels } : { rows });
     else for (const part of parts(images)) this.#send(lesson, { images: part });
-    if (shown) this.on.taught(label, shown);
+    if (shown) this.on.taught(label, shown, lesson.number);
   }
 
   #lesson(name, label) {
-    const lesson = { model: name, label, samples: 0, requests: [] };
+    const lesson = { number: (next += 1), model: name, label, samples: 0, requests: [] };
     this.lessons.push(lesson);
     this.lessons.splice(0, this.lessons.length - MOST);
     return lesson;
@@ -130,6 +131,7 @@ export class Lessons {
   #refused(request, error) {
     for (const lesson of this.lessons) lesson.requests = lesson.requests.filter((each) => each.id !== request.id);
     this.unwanted.delete(request.id);
+    this.on.refused(request);
     this.#changed();
     tell(`These samples were not taken: ${error.message}`, "teach");
   }

@@ -68,6 +68,11 @@ export class Pictures {
     return this.canvases.length > 1 ? `Teach ${this.canvases.length} pictures` : "Teach this";
   }
 
+  /** Which one is predicted, where there are several. */
+  which() {
+    return this.canvases.length > 1 ? `picture 1 of ${this.canvases.length}` : "";
+  }
+
   missing() {
     return "Drop, paste or choose a picture first.";
   }

@@ -31,7 +31,23 @@ export class Table {
 
   /** Called with the rows that have labels of their own. */
   set onTeach(teach) {
-    this.own.addEventListener("click", () => teach({ rows: this.rows, labels: this.labels }));
+    this.own.addEventListener("click", () => {
+      teach({ rows: this.rows, labels: this.labels });
+      this.#offer(true);
+    });
+  }
+
+  /** What was taught was taken back or refused: it may be taught again. */
+  again() {
+    this.#offer(false);
+  }
+
+  /** Once taught, the same text is not taught again by a second click. */
+  #offer(taught) {
+    const rows = plural(this.rows.length, "row");
+    this.own.hidden = !this.labels;
+    this.own.disabled = taught;
+    this.own.textContent = taught ? `Taught: ${rows} with their labels` : `Teach ${rows} with their labels`;
   }
 
   #read() {
@@ -39,8 +55,7 @@ export class Table {
     Object.assign(this, { rows: [], labels: null, names: null }, found);
     this.note.textContent = found.error ?? (this.rows.length > 0 ? plural(this.rows.length, "row") : "Commas, semicolons, tabs or spaces between the numbers. A last column of words is the label.");
     this.note.classList.toggle("bad", Boolean(found.error));
-    this.own.hidden = !this.labels;
-    this.own.textContent = `Teach ${plural(this.rows.length, "row")} with their labels`;
+    this.#offer(false);
     this.guessed([]);
     this.changed();
   }
@@ -54,10 +69,10 @@ export class Table {
       const named = columns.map((column) => make("td", { textContent: String(column[i] ?? ""), className: "label" }));
       return make("tr", {}, ...named, ...Object.values(row).map((value) => make("td", { textContent: value })));
     });
-    const blank = this.rows.length > 0 ? Object.keys(this.rows[0]).map(() => "") : [];
-    const names = [...titles, ...(this.names ?? blank)];
-    const head = titles.length > 0 || this.names ? [make("tr", {}, ...names.map((name) => make("th", { scope: "col", textContent: name })))] : [];
-    this.grid.replaceChildren(...head, ...rows);
+    const names = this.names ?? Object.keys(this.rows[0] ?? {}).map((_, i) => `column ${i + 1}`);
+    const head = [...titles.map((name) => [name, "label"]), ...names.map((name) => [name, ""])];
+    const cells = head.map(([textContent, className]) => make("th", { scope: "col", textContent, className }));
+    this.grid.replaceChildren(...(rows.length > 0 ? [make("tr", {}, ...cells), ...rows] : []));
   }
 
   content() {
@@ -68,8 +83,15 @@ export class Table {
     return this.content();
   }
 
+  /** Rows that bring their labels are taught by the button below them alone. */
   offer() {
+    if (this.labels) return null;
     return this.rows.length > 1 ? `Teach ${this.rows.length} rows` : "Teach this";
+  }
+
+  /** Which one is predicted in bars, where there are several. */
+  which() {
+    return this.rows.length > 1 ? `row 1 of ${this.rows.length}` : "";
   }
 
   missing() {
