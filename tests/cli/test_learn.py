@@ -133,8 +133,8 @@ def until(condition):
 @pytest.fixture
 def fed(monkeypatch):
     """How many samples were sent so far."""
-    sent, accept = [], Feeder._accept
-    monkeypatch.setattr(Feeder, "_accept", lambda self, rows: (accept(self, rows), sent.extend(rows))[0])
+    sent, accepted = [], Feeder._accepted
+    monkeypatch.setattr(Feeder, "_accepted", lambda self, rows: (accepted(self, rows), sent.extend(rows))[0])
     return lambda: len(sent)
 
 
