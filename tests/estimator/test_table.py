@@ -1,15 +1,12 @@
 """Open tables: missing values, categories, features that come later; by stated rules, exact where the learner is."""
 
-import itertools
 import json
 import re
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -487,57 +484,6 @@ TABLES = st.one_of(
     st.lists(st.lists(ANY, max_size=3), max_size=3),
     ANY,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Of each kind of features one that has learned, and the bytes of its file."""
-    found = []
-    for i, (method, features) in enumerate(itertools.product(("slda", "er"), ("open", "fixed"))):
-        rows = (
-            [{"a": 1.0, "c": "u"}, {"a": 2.5, "c": "v"}]
-            if features == "open"
-            else [{"a": 1.0, "c": 2.0}, {"a": 2.5, "c": 3}]
-        )
-        clf = OnlineClassifier(method, features=features, memory_size=5, backbone="identity")
-        clf.learn_many(rows, [0, 1])
-        folder = tmp_path_factory.mktemp(f"model{i}")
-        found.append((clf, saved(clf, folder), folder))
-    return found
-
-
-def saved(clf, folder):
-    """The bytes that would be written."""
-    written = []
-    with mock.patch("mnemon.checkpoint.save", lambda *given: written.append(given)):
-        clf.save(folder)
-    ((_, _, tensors, values),) = written
-    return safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()}), json.dumps(values)
-
-
-@settings(max_examples=350, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(X=TABLES, which=st.integers(0, 3), data=st.data())
-@pytest.mark.filterwarnings("ignore")
-def test_bad_tables_are_one_sentence_and_change_nothing(models, X, which, data):
-    """To predict may succeed, and leaves the model as it was anyhow; to learn is asked with labels that are none."""
-    clf, before, folder = models[which]
-    act = data.draw(
-        st.sampled_from(["predict", "predict_proba", "predict_many", "partial_fit", "learn_many", "forget"])
-    )
-    arguments = [X] if act.startswith("predict") else [X, data.draw(st.sampled_from([[0.5], None, [0] * 50, [[1, 2]]]))]
-    refused(lambda: getattr(clf, act)(*arguments), must=len(arguments) > 1)
-    assert saved(clf, folder) == before
-
-
-@settings(max_examples=350, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cell=ANY, name=NAMES, which=st.integers(0, 3), data=st.data())
-@pytest.mark.filterwarnings("ignore")
-def test_a_bad_sample_is_one_sentence_and_changes_nothing(models, cell, name, which, data):
-    clf, before, folder = models[which]
-    x = {"a": 1.0, "c": "u" if clf.features == "open" else 2.0, name: cell}
-    refused(lambda: data.draw(st.sampled_from([clf.predict_one, clf.predict_proba_one]))(x))
-    refused(lambda: clf.learn_many([x, x, {"a": object()}], [0, 1, 0]), must=True)
-    assert saved(clf, folder) == before
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from mnemon.errors import MnemonError
-from mnemon.estimator import calibration, rows
+from mnemon.estimator import calibration, rows, values
 from mnemon.estimator.auto import resolve
 from mnemon.estimator.predicting import Predictor
 from mnemon.learning.labels import Label
@@ -48,7 +48,7 @@ class RiverEstimator(Predictor):
 
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
         """Learn one sample now."""
-        self._learn_rows([x], [y])
+        self._learn_rows([x], [values.label(y)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a frame (its columns may come in any order) or a list of dicts now."""
