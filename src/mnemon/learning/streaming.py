@@ -154,9 +154,12 @@ class StreamingLearner(Learner):
         if bool((torch.bincount(y.cpu(), minlength=len(self.counts)) > self.counts).any()):
             raise MnemonError("more samples of a class are to be removed than were learned.")
         if self.fitted:
+            ever = (
+                max(self.samples, self.steps * self.method.batch_size) * self.views
+            )  # at least: steps are never taken back
             for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
                 f = self.learned_features(part.to(self.device))
-                self._statistics().remove(f, classes.to(self.device).repeat(self.views))
+                self._statistics().remove(f, classes.to(self.device).repeat(self.views), ever)
         else:
             self._forget_waiting(x, y)
         self.samples -= len(y)
