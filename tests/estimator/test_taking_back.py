@@ -377,7 +377,7 @@ def test_features_with_other_names_are_not_merged():
 def test_a_sample_with_named_features_is_forgotten():
     x, y = vectors(40)
     samples = [dict(zip("uvwxyz", row, strict=True)) for row in x.tolist()]
-    clf = OnlineClassifier("slda")
+    clf = OnlineClassifier("slda", exam=0)
     for sample, label in zip(samples, y.tolist(), strict=True):
         clf.learn_one(sample, label)
     assert clf.forget([dict(reversed(sample.items())) for sample in samples[30:]], y[30:]).n_seen_ == 30
