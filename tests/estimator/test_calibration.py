@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from test_estimator import blobs, pictures
 
 from mnemon import MnemonError, OnlineClassifier
-from mnemon.estimator.calibration import temperature
+from mnemon.estimator.calibration import caution, temperature
 
 METHODS = ["hybrid", "slda", "er"]
 
@@ -209,7 +209,34 @@ def test_a_small_exam_knows_what_is_far(method):
     x, y = blobs(60)
     clf = OnlineClassifier(method).partial_fit(x, y)
     assert 0 < len(clf._model.parts["exam"]) < 10
-    assert clf._model.frozen().calibration.temperature == 1
+    frozen = clf._model.frozen()
+    assert frozen.calibration.temperature == (frozen._caution if method == "slda" else 1)
     assert clf.predict(np.full((1, 6), 1e6, np.float32), reject=0.5).tolist() == [None]
     other = blobs(200, seed=1)[0]
     assert (clf.novelty(other) < 3).mean() > 0.95
+
+
+@pytest.mark.parametrize("images", [True, False])
+@pytest.mark.parametrize("n", [20, 50])
+def test_before_there_is_an_exam_statistics_claim_no_certainty(images, n, digits):
+    """The complaint: 72 % of the digits right after 20 of them as images, at a mean confidence of 100 %."""
+    x, y = digits
+    x = (15 * x).astype(np.uint8).reshape(-1, 8, 8) if images else x
+    clf, own = (OnlineClassifier("slda", exam=exam).partial_fit(x[:n], y[:n]) for exam in (20, 0))
+    asked = np.isin(y[1000:], clf.classes_)
+    x, y = x[1000:][asked], y[1000:][asked]
+    p, before = clf.predict_proba(x), own.predict_proba(x)
+    assert (clf.predict(x) == own.predict(x)).all()
+    assert (clf.classes_[p.argmax(1)] == clf.predict(x)).all()
+    right = clf.predict(x) == y
+    assert before.max(1).mean() > 0.99  # exam=0: the model's own posterior, as it was
+    assert abs(p.max(1).mean() - right.mean()) < abs(before.max(1).mean() - right.mean()) - 0.05
+    assert clf._model.frozen()._caution > 1
+
+
+def test_caution_is_laplaces_rule_and_leaves_modest_scores_alone():
+    margins = torch.tensor([[90.0, 0.0, -5.0], [0.0, 30.0, 0.0], [1.0, 2.0, 62.0]])
+    t = caution(margins, samples=40)
+    assert torch.softmax(torch.tensor([60.0, 0.0, 0.0]).double() / t, 0)[0].item() == pytest.approx(1 - 1 / 42)
+    assert caution(margins / 100, 40) == 1.0
+    assert caution(torch.ones(1, 1), 40) == caution(torch.full((2, 2), torch.nan), 3) == 1.0

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from sklearn.base import clone
 from test_estimator import everything, same
@@ -227,34 +225,6 @@ def test_an_error_of_the_function_stays_its_own():
 
     with pytest.raises(OSError, match="no model here"):
         OnlineClassifier(backbone=Embedding(broken)).fit(TEXTS, LABELS)
-
-
-def fussy(inputs):
-    """Embeds texts; all else it answers with something that is no row of numbers."""
-    kinds = {type(None): [np.nan, 1.0], int: [1e300, 1.0], float: [1.0], bytes: None}
-    return [row for row in (kinds.get(type(x), [len(str(x)), 1.0]) for x in inputs) if row is not None]
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.one_of(st.text(max_size=3), st.binary(max_size=3), st.none(), st.integers(), st.floats()), max_size=4)
-)
-def test_a_bad_answer_is_one_sentence_and_changes_nothing(fussed, inputs):
-    clf, before = fussed
-    if inputs and all(isinstance(each, str) for each in inputs):
-        assert len(clf.predict(inputs)) == len(inputs)
-        return
-    for act in (clf.predict, lambda X: clf.partial_fit(X, [0] * len(X))):
-        with pytest.raises(MnemonError) as refused:
-            act(inputs)
-        assert "\n" not in str(refused.value)
-    assert same(everything(clf), before)
-
-
-@pytest.fixture(scope="module")
-def fussed():
-    clf = OnlineClassifier("slda", backbone=Embedding(fussy)).partial_fit(TEXTS, LABELS)
-    return clf, everything(clf)
 
 
 # --- copies and files

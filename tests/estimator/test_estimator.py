@@ -16,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import mnemon
@@ -869,12 +868,6 @@ def test_a_sudden_change_of_scale_is_learned_with_one_warning(method, recwarn):
 
 
 # --- scikit-learn
-
-
-@parametrize_with_checks([OnlineClassifier(), OnlineClassifier(backbone="identity"), OnlineClassifier("slda")])
-@pytest.mark.filterwarnings("default")  # the checks warn on purpose
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("given", [{}, {"method": "er"}, {"method": "slda"}, {"classifier": "proxy"}], ids=str)

@@ -9,7 +9,7 @@ from test_estimator import blobs, everything, same
 from mnemon import MnemonError, OnlineClassifier
 
 river = pytest.importorskip("river")
-from river import checks, datasets, ensemble, evaluate, metrics, stream  # noqa: E402
+from river import datasets, ensemble, evaluate, metrics, stream  # noqa: E402
 
 
 def dicts(n, names="abcdef"):
@@ -230,20 +230,6 @@ def test_a_model_of_arrays_calls_its_features_by_number_and_survives_saving(tmp_
     images = OnlineClassifier().partial_fit(torch.zeros(2, 4, 4), [0, 1])
     with pytest.raises(MnemonError, match="learned from images"):
         images.predict_one({0: 1})
-
-
-def rivers_checks(clf):
-    """River's own checks, but for those that the estimator says are not for it."""
-    for check in checks.yield_checks(clf):
-        if check.__name__ not in clf._unit_test_skips():
-            check(clf.clone())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("features", ["open", "fixed"])
-def test_rivers_own_checks(features):
-    """Not of networks: on tables these fail a check, see docs/classifier.md."""
-    rivers_checks(OnlineClassifier("slda", features=features))
 
 
 @pytest.mark.parametrize("method", ["auto", "slda"])

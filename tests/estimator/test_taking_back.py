@@ -379,7 +379,7 @@ def test_features_with_other_names_are_not_merged():
 def test_a_sample_with_named_features_is_forgotten():
     x, y = vectors(40)
     samples = [dict(zip("uvwxyz", row, strict=True)) for row in x.tolist()]
-    clf = OnlineClassifier("slda")
+    clf = OnlineClassifier("slda", exam=0)
     for sample, label in zip(samples, y.tolist(), strict=True):
         clf.learn_one(sample, label)
     assert clf.forget([dict(reversed(sample.items())) for sample in samples[30:]], y[30:]).n_seen_ == 30
@@ -506,3 +506,44 @@ def test_what_is_left_predicts_however_little_it_is(left, options):
     alone = clf.fresh().partial_fit(x[n - left : n], digits.target[n - left : n])
     agree = np.mean(clf.predict(x[400:600]) == alone.predict(x[400:600]))
     assert agree > 0.85  # equal but for rounding, which decides where hardly anything was learned
+
+
+# --- samples that were never learned
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_statistics_notice_what_cannot_have_been_learned_and_stay_as_they_are(images):
+    x, y = load_digits(return_X_y=True)
+    x = (15 * x).astype(np.uint8).reshape(-1, 8, 8) if images else x
+    clf = OnlineClassifier("slda", exam=0, **{"backbone": "patches:filters=16"} if images else {}).partial_fit(
+        x[:200], y[:200]
+    )
+    before = everything(clf)
+    others = x[1000:][y[1000:] == 3][: (y[:200] == 3).sum()]
+    for never, labels in ((x[1000:1100], y[:100]), (others, [3] * len(others))):
+        with pytest.raises(MnemonError, match="cannot all have been learned under these labels"):
+            clf.forget(never, labels)
+        assert same(everything(clf), before)
+    clf.forget(x[:190], y[:190])  # those that were
+
+
+@pytest.mark.parametrize("kind", ["Gaussian", "units", "heavy tails", "rare"])
+@pytest.mark.filterwarnings("ignore")
+def test_statistics_never_refuse_what_was_learned_in_however_many_calls(kind):
+    """What is left after many removals is mostly the rounding of what was learned before them."""
+    rng = np.random.default_rng(7)
+    n, d = 12_000, 6
+    x = {
+        "Gaussian": lambda: rng.normal(size=(n, d)),
+        "units": lambda: rng.normal(size=(n, d)) * 10.0 ** np.arange(-3, 3) + 10.0 ** np.arange(6)[::-1],
+        "heavy tails": lambda: rng.standard_t(2, size=(n, d)),
+        "rare": lambda: (rng.random((n, d)) < 0.05).astype(float),
+    }[kind]()
+    y = rng.integers(0, 3, n)
+    clf = OnlineClassifier("slda", exam=0).partial_fit(x, y)
+    at = 0
+    while at < n - 2:
+        more = max(1, (n - at) // 3)
+        clf.forget(x[at : at + more], y[at : at + more])
+        at += more
+    assert clf.n_seen_ == n - at

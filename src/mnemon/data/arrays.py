@@ -81,7 +81,7 @@ def _refuse_mixed_sizes(values: Any, what: str) -> None:
     raise MnemonError(
         f"{what} holds images of different sizes: sample 0 is {first}, sample {other} is {then} (rows × columns × channels); "
         "all must have one size, so resize or crop them first."
-    )
+    ) from None  # NumPy's own words are of no use
 
 
 def check_numbers(a: NDArray[Any], what: str) -> None:

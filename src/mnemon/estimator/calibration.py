@@ -2,7 +2,7 @@
 
 Guo et al. (2017): p = softmax(logits / T), with the T that makes the labels of held-out samples likeliest. One number cannot
 change which class is the likeliest, so predictions stay as they are. All classes weigh the same, whatever the stream was:
-the probabilities are those for classes that are equally frequent.
+the probabilities are those for classes that are equally frequent. Before the exam has samples, statistics are cautious.
 """
 
 from __future__ import annotations
@@ -31,6 +31,22 @@ def probability(reject: Any) -> float | None:
     if isinstance(reject, bool) or not isinstance(reject, Real) or not 0 <= float(reject) <= 1:
         raise MnemonError(f"reject is the least probability of a label, a number from 0 to 1, not {reject!r}.")
     return float(reject)
+
+
+def caution(logits: Tensor, samples: float) -> float:
+    """T before there is an exam, for logits [c, c] of the means of the c classes there are; `samples` were learned.
+
+    Of few samples in many dimensions a covariance tells next to nothing, and scores are large however wrong. Laplace's rule:
+    after n samples without an error the next one is wrong with probability 1 / (n + 2). So much is left to the other classes
+    at the mean of a class, the one in the middle of them; scores that claim less than that are left as they are.
+    """
+    classes = len(logits)
+    if classes < 2:
+        return 1.0
+    others = logits.double().clone()
+    others.fill_diagonal_(-torch.inf)
+    margin = float((logits.diagonal() - others.amax(1)).median())
+    return max(1.0, margin / math.log((samples + 1) * (classes - 1))) if math.isfinite(margin) else 1.0
 
 
 def temperature(logits: Tensor, y: Tensor) -> float | None:

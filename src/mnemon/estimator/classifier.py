@@ -241,7 +241,7 @@ class OnlineClassifier(RiverEstimator):
             raise MnemonError("forget takes the samples and their labels, forget(X, y), or a class, forget(label=...).")
         model = self._fitted()
         if label is not None:
-            taking_back.forget_class(model, values.labels([label], "label")[0])
+            taking_back.forget_class(model, values.label(label, "label"))
             return self
         X, found = arrays.drained(X), values.labels(y)
         named = isinstance(X, list) and len(X) > 0 and isinstance(X[0], Mapping)  # as River has them
@@ -261,8 +261,8 @@ class OnlineClassifier(RiverEstimator):
         """
         if not isinstance(names, Mapping):
             raise MnemonError(f"rename takes a dict of old and new labels, not {type(names).__name__}.")
-        old, new = values.labels(list(names), "names"), values.labels(list(names.values()), "names")
-        taking_back.rename(self._fitted(), list(zip(old, new, strict=True)))
+        pairs = [(values.label(old, "names"), values.label(new, "names")) for old, new in names.items()]
+        taking_back.rename(self._fitted(), pairs)
         return self
 
     def merge(self, other: OnlineClassifier) -> Self:

@@ -131,7 +131,14 @@ def network(backbone: Any) -> Backbone:
 def _inputs(X: Any) -> Any:
     """X as something with a length and rows: an array or tensor as it is, all else as a list."""
     X = arrays.drained(X)
-    if isinstance(X, str | bytes | Mapping) or arrays.is_frame(X) or not hasattr(X, "__len__") or _is_scalar(X):
+    sparse = hasattr(X, "toarray")  # which has a length in name only
+    if (
+        isinstance(X, str | bytes | Mapping)
+        or sparse
+        or arrays.is_frame(X)
+        or not hasattr(X, "__len__")
+        or _is_scalar(X)
+    ):
         raise MnemonError(
             f"X must be a list or an array of what the embedding function takes, not one {type(X).__name__}; of a frame give "
             "the column, X['text']."

@@ -88,7 +88,7 @@ class Frozen:
         """What the probabilities are the softmax of [n, classes], for raw samples and what the network makes of them."""
         logits = self._uncalibrated(out)
         if self.calibration is None:
-            return logits
+            return logits if self._caution == 1.0 else logits.double() / self._caution
         temperature, reach, _ = self.calibration
         # Beyond what is known, scores tell less and less: far from everything all classes are equally likely.
         return logits.double() / (temperature * _fade(self.distance(x, out), reach)[:, None])
@@ -161,7 +161,17 @@ class Frozen:
         reach = max(reach, 1e-12)
         with threads.one_thread():
             temperature = calibration.temperature(logits / _fade(away, reach)[:, None], y)
-        return Calibration(1.0 if temperature is None else temperature, reach, logits.argmax(1))
+        return Calibration(self._caution if temperature is None else temperature, reach, logits.argmax(1))
+
+    @cached_property
+    def _caution(self) -> float:
+        """The temperature until the exam gives one. Where there is to be none, the model's own posterior was asked for."""
+        learner = self._learner
+        if self._exam is None or not isinstance(learner, OnlineStatistics):
+            return 1.0
+        with torch.no_grad():
+            logits = self._uncalibrated(Output(learner.class_means()))
+        return calibration.caution(logits[:, torch.isfinite(logits).any(0)].cpu(), float(learner.counts.sum()))
 
     def exam_results(self) -> NDArray[np.int64]:
         """How many samples of each class the exam asked about, and how many of them were predicted right [classes, 2]."""

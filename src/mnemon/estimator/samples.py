@@ -104,5 +104,8 @@ def _in_one_sentence() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         if isinstance(error, MnemonError):
             raise
-        kind = WrongType if isinstance(error, TypeError) else MnemonError
-        raise kind(shorten(str(error), LONGEST, placeholder=" …")) from None
+        said = shorten(str(error), LONGEST, placeholder=" …")
+        said += "" if said.endswith((".", "…")) else "."
+        raise (
+            WrongType(f"X holds what is no number: {said}") if isinstance(error, TypeError) else MnemonError(said)
+        ) from None

@@ -4,9 +4,10 @@
     a category    a column for each category, 1 where the sample has it, and once a value is missing one for that
     a later one   its columns come behind those there are; in all samples before it was missing
 
-Columns are only ever appended, and what samples learned before have in a new column is known: 0, `fill` or 1. So a learner
-can be widened as if the column had been there from the start, and a sample is encoded today as it was when it was learned. That
-is why `fill` is the mean of the first chunk that has values and never moves. A table is immutable; learning makes another one.
+Columns are only ever appended, those of one chunk by name, and what samples learned before have in a new one is known: 0,
+`fill` or 1. So a learner can be widened as if the column had been there from the start, and a sample is encoded today as it
+was when it was learned. That is why `fill` is the mean of the first chunk that has values and never moves. A table is
+immutable; learning makes another one.
 """
 
 from __future__ import annotations
@@ -142,9 +143,12 @@ class Table:
         first = not self.features
         known = {feature.name: feature for feature in self.features}
         names = [*known, *(name for name in chunk.of if name not in known)]
-        features = [
-            self._grown(known.get(name, Feature(name)), chunk.of.get(name), past, first=first) for name in names
-        ]
+        # New columns come by name, not as the keys of a dict or the columns of a frame happen to: a network depends on it.
+        grown = {
+            name: self._grown(known.get(name, Feature(name)), chunk.of.get(name), past, first=first)
+            for name in sorted(names, key=_by_name)
+        }
+        features = [grown[name] for name in names]
         width = self.width + len(past)
         if width == 0:
             raise MnemonError("there must be at least one sample with at least one feature that has a value.")
@@ -275,6 +279,11 @@ class Table:
         if len({(type(name), name) for name in table.names}) < len(table.names):
             raise ValueError("a feature comes twice")
         return table
+
+
+def _by_name(name: Name) -> tuple[bool, Name]:
+    """A key to sort names by, of which some may be ints."""
+    return isinstance(name, str), name
 
 
 def _numbers(name: Name, column: Column) -> NDArray[np.float64]:

@@ -110,10 +110,11 @@ def _checked(found: list[Any], what: str) -> list[Label]:
     kinds = set(map(type, found))
     if kinds <= {str, bool} or (kinds == {int} and min(found) >= -(2**63) and max(found) < 2**63):
         return found
-    return [_label(label, what) for label in found]
+    return [label(each, what) for each in found]
 
 
-def _label(label: Any, what: str) -> Label:
+def label(label: Any, what: str = "y") -> Label:
+    """One label as it is kept."""
     if isinstance(label, np.generic):
         label = label.item()
     if type(label) is float:

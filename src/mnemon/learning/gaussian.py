@@ -24,10 +24,25 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.runtime.precision import full_float32
 
+IMPOSSIBLE = (
+    1e-2  # of a feature's scatter: if a removal leaves less than nothing by more than this, it is not rounding …
+)
+PER_SAMPLE = (
+    1e-3,
+    1e-6,
+)  # … of scatter and mean, and for each sample ever added these parts of its square and its size more
+MOST_CHECKED = 4096  # features whose covariances are looked at after a removal; of more only the variances
 CHUNK = 4096  # samples added at once: bounds the copies
 SHRINK = ("identity", "diagonal")  # what the covariance is drawn towards
 ROUNDING = 3e-7  # of its mean: a feature that deviates by less is constant, as far as float32 can tell
 LEFT = 1e-5  # of its mean and deviation: what remains of a feature below this, once samples were removed, is rounding
+
+
+class NeverLearned(MnemonError):
+    """Samples that are to be removed cannot all have been learned."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"these samples cannot all have been learned under these labels: {why}")
 
 
 class Discriminant(NamedTuple):
@@ -111,8 +126,13 @@ class Gaussian:
             else:
                 self._add_aging(part, classes)
 
-    def remove(self, f: Tensor, y: Tensor) -> None:
-        """Take samples back that were added: afterwards the statistics are those of the others."""
+    def remove(self, f: Tensor, y: Tensor, ever: float = 0.0) -> None:
+        """Take samples back that were added: afterwards the statistics are those of the others.
+
+        Sums do not know what they are of. An error says so where these samples cannot all have been among them; if it comes,
+        the statistics are of no use any more, so they are to be a copy. `ever`: samples that were ever added, removed ones
+        too, whose rounding is still there.
+        """
         if self.half_life is not None:
             raise MnemonError("samples cannot be taken back exactly while older ones fade (half_life).")
         gone = _moments(f.to(self.means.dtype), y)
@@ -125,6 +145,11 @@ class Gaussian:
         centre, total = self.over_all()
         self.rounding = torch.maximum(self.rounding, (LEFT * (centre.abs() + total.sqrt())).to(self.rounding.dtype))
         gap = gone.means - self.means[c].double()  # [c, D]
+        size, ever = self.rounding.double() / LEFT, max(ever, float(self.weight))
+        scatter, mean = (part * ever for part in PER_SAMPLE)
+        if bool((gap[left == 0].abs() > (IMPOSSIBLE + mean) * size).any()):
+            raise NeverLearned("all samples of a class are given, but their mean is not the one that was learned.")
+        most = self.scatter.diagonal().double().clamp(min=0) + scatter / IMPOSSIBLE * size.square()
         # μ' = μ − n_b/n' · (m_b − μ); W' = W − S_b − n_b·n/n' · (m_b − μ)(m_b − μ)ᵀ
         share = torch.where(left > 0, gone.counts / left.clamp(min=1), 0.0)
         lost = (share * n).sqrt()[:, None] * gap
@@ -133,8 +158,22 @@ class Gaussian:
         self._add_rows(torch.cat([gone.rows, lost.to(gone.rows.dtype)]), sign=-1)
         self.counts[c] = left
         self.weight -= gone.counts.sum()
-        if bool((self.counts <= 1).all() & (self.weight == self.counts.sum())):
+        single = bool((self.counts <= 1).all() & (self.weight == self.counts.sum()))
+        self._check_left(most, nothing=single)
+        if single:
             self.scatter.zero_()  # no class has two samples: what is left is rounding
+
+    def _check_left(self, most: Tensor, *, nothing: bool) -> None:
+        """Refuse a scatter that no samples have, after one whose diagonal was `most` [D]; `nothing`: none should be left."""
+        left = self.scatter.diagonal().double()
+        wrong = (left < -IMPOSSIBLE * most) | (nothing & (left > IMPOSSIBLE * most))
+        if not bool(wrong.any()) and not nothing and len(left) <= MOST_CHECKED:
+            scale = torch.where(most > 0, 1 / most.clamp(min=1e-300).sqrt(), 0.0)
+            correlation = self.scatter.double() * scale * scale[:, None]
+            correlation.diagonal().add_(IMPOSSIBLE)
+            wrong = torch.linalg.cholesky_ex(correlation).info > 0
+        if bool(wrong.any()):
+            raise NeverLearned("without them the variation within classes would be less than nothing.")
 
     def merge(self, other: Gaussian, classes: Tensor | None = None) -> None:
         """Take in what another learned on other samples; classes[c]: this one's index of the other's class c (None: the

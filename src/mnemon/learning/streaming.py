@@ -140,11 +140,22 @@ class StreamingLearner(Learner):
         """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; None: with the
         identity as covariance."""
         if not self.fitted:
-            member = (self.waiting_y == torch.arange(self.net.capacity, device=self.device)[:, None]).double()
-            counts = member.sum(1)
-            means = member @ self.output(self.waiting_x).features.double() / counts.clamp(min=1)[:, None]
+            counts, means = self._waiting_means()
             return nearest_mean(counts, means)
         return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam, shrink)
+
+    def _waiting_means(self) -> tuple[Tensor, Tensor]:
+        """How many samples of each class wait for the dictionary [C], and their mean [C, D], float64."""
+        member = (self.waiting_y == torch.arange(self.net.capacity, device=self.device)[:, None]).double()
+        counts = member.sum(1)
+        return counts, member @ self.output(self.waiting_x).features.double() / counts.clamp(min=1)[:, None]
+
+    def class_means(self) -> Tensor:
+        """The mean features of each class with samples [c, D]; what `output` gives for a sample like it."""
+        if not self.fitted:
+            counts, means = self._waiting_means()
+            return means[counts > 0].to(self.dtype)
+        return self._statistics().means[self._statistics().counts > 0]
 
     # --- what sufficient statistics allow
 
@@ -154,9 +165,12 @@ class StreamingLearner(Learner):
         if bool((torch.bincount(y.cpu(), minlength=len(self.counts)) > self.counts).any()):
             raise MnemonError("more samples of a class are to be removed than were learned.")
         if self.fitted:
+            ever = (
+                max(self.samples, self.steps * self.method.batch_size) * self.views
+            )  # at least: steps are never taken back
             for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
                 f = self.learned_features(part.to(self.device))
-                self._statistics().remove(f, classes.to(self.device).repeat(self.views))
+                self._statistics().remove(f, classes.to(self.device).repeat(self.views), ever)
         else:
             self._forget_waiting(x, y)
         self.samples -= len(y)
