@@ -83,7 +83,7 @@ def state(clf, folder):
     if not clf.__sklearn_is_fitted__():
         return dict(vars(clf))
     written = []
-    with mock.patch("mnemon.checkpoint.save", lambda *given: written.append(given)):
+    with mock.patch("mnemon.checkpoint.save", lambda *given, **more: written.append(given)):
         clf.save(folder)
     ((_, _, tensors, values),) = written
     return safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()}), json.dumps(values)

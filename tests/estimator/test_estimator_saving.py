@@ -121,10 +121,10 @@ def test_a_save_that_fails_leaves_the_model_before_it(tmp_path, monkeypatch):
     clf.partial_fit(x, y)
     write = checkpoint.files.write
 
-    def full(path, content):
+    def full(path, content, **more):
         if path.suffix == ".json":
             raise OSError(28, "No space left on device")
-        write(path, content)
+        write(path, content, **more)
 
     monkeypatch.setattr(checkpoint.files, "write", full)
     with pytest.raises(MnemonError, match="No space left"):
@@ -537,11 +537,11 @@ def test_two_that_save_one_model_wait_for_each_other(tmp_path, monkeypatch):
     first, second = two(tmp_path)
     write, other = checkpoint.files.write, threading.Thread(target=second.save, args=[tmp_path])
 
-    def meanwhile(path, content):
+    def meanwhile(path, content, **more):
         if path.suffix == ".json" and not other.ident:  # the first has written its tensors
             other.start()
             other.join(0.3)  # where nothing holds it back, it is done by then
-        write(path, content)
+        write(path, content, **more)
 
     monkeypatch.setattr(checkpoint.files, "write", meanwhile)
     first.save(tmp_path)
