@@ -8,7 +8,8 @@ import pytest
 import tables
 from mnemon import MnemonError
 from mnemon.own_data.readers import open_reader
-from mnemon.own_data.readers.reader import NONE, START, Changed, Columns, holds
+from mnemon.own_data.readers.reader import START, Changed, holds
+from mnemon.readers.columns import NONE, Columns
 
 BIRDS = Columns("bird")
 SUFFIXES = [".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".npz"]

@@ -16,7 +16,7 @@ from mnemon import MnemonError, OnlineClassifier
 from mnemon.own_data.fit import fit
 from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import SHARE, Budget, Costs, costs
-from mnemon.own_data.readers.reader import Columns
+from mnemon.readers.columns import Columns
 
 BIRDS = {"columns": Columns("bird")}
 SLDA = {"method": "slda"}

@@ -112,7 +112,7 @@ def fit(
     """
     from mnemon.own_data.fit import fit as learn
     from mnemon.own_data.journal import LATELY
-    from mnemon.own_data.readers.reader import Columns
+    from mnemon.readers.columns import Columns
     from mnemon.runtime.progress import Progress
 
     if forget is not None:
@@ -261,8 +261,8 @@ def _predictions(
     from mnemon.own_data import predict as predicting
     from mnemon.own_data.images import ImageModel
     from mnemon.own_data.readers import is_table
-    from mnemon.own_data.readers.reader import NONE, Columns
     from mnemon.own_data.tables import open_table
+    from mnemon.readers.columns import NONE, Columns
 
     tables = [Path(word) for word in sources if is_table(Path(word)) and not Path(word).is_dir()]
     if not tables:
@@ -301,8 +301,8 @@ def evaluate(
     from mnemon.own_data.images import ImageModel
     from mnemon.own_data.places import check_no_model, check_outside
     from mnemon.own_data.readers import is_table
-    from mnemon.own_data.readers.reader import NONE, Columns
     from mnemon.own_data.tables import open_table
+    from mnemon.readers.columns import NONE, Columns
     from mnemon.runtime.progress import Progress
 
     check_no_model(out)

@@ -20,9 +20,9 @@ from mnemon.own_data import asking
 from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import Budget, costs, spread
 from mnemon.own_data.places import check_outside
-from mnemon.own_data.readers.reader import NONE, Columns
 from mnemon.own_data.sharded import Shards, shards
 from mnemon.own_data.sources import Given, Lesson, Source, other_than_made, source_of
+from mnemon.readers.columns import NONE, Columns
 from mnemon.runtime.progress import SILENT, Bar, Progress
 from mnemon.runtime.signals import Stopped, watched
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from mnemon import files as on_disk
 from mnemon.errors import MnemonError
 from mnemon.own_data.folder import DIGEST
-from mnemon.own_data.readers.reader import NONE, START, Columns, Position
+from mnemon.own_data.readers.reader import START, Position
+from mnemon.readers.columns import NONE, Columns
 
 LATELY = 1000  # samples
 

@@ -21,7 +21,8 @@ from mnemon.own_data.folder import File
 from mnemon.own_data.images import ImageArray, ImageModel
 from mnemon.own_data.journal import Journal, Mark, table_key
 from mnemon.own_data.readers import is_array, is_table, open_reader
-from mnemon.own_data.readers.reader import NONE, START, Changed, Chunk, Columns, Position, Reader, holds
+from mnemon.own_data.readers.reader import START, Changed, Chunk, Position, Reader, holds
+from mnemon.readers.columns import NONE, Columns
 from mnemon.runtime.progress import Bar
 
 logger = logging.getLogger(__name__)

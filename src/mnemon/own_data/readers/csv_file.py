@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
-from mnemon.own_data.readers.reader import START, Chunk, Columns, Length, Position, Refuse
-from mnemon.own_data.readers.records import Records, Row, check_label
+from mnemon.own_data.readers.reader import START, Chunk, Length, Position, Refuse
+from mnemon.own_data.readers.records import Records
+from mnemon.readers.cells import value
+from mnemon.readers.columns import Columns, check_columns, check_label, header
+from mnemon.readers.rows import Row
 
 
 class CsvReader(Records):
@@ -30,8 +32,8 @@ class CsvReader(Records):
             self.names = self.header = self._header(self._cells(first))
         finally:
             first.close()
-        self._rest = [name for name in self.header if name not in (columns.label, columns.id, *columns.ignore)]
-        self.check_columns(self.header, path)
+        self._rest = [name for name in self.header if name not in columns.others]
+        check_columns(columns, self.header, path)
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
         if labelled:
@@ -77,33 +79,12 @@ class CsvReader(Records):
             names = next(cells, [])
         except (csv.Error, BadLine) as error:
             raise MnemonError(f"{self.path}: the header cannot be read: {error}.") from None
-        if not names:
-            raise MnemonError(
-                f"{self.path} begins with an empty line; it needs a header with the names of its columns."
-            )
-        for place, name in enumerate(names, 1):
-            if name == "":
-                raise MnemonError(
-                    f"column {place} of {self.path} has no name; a row number is best left out of the file."
-                )
-            if names.index(name) + 1 < place:
-                raise MnemonError(f"two columns of {self.path} are called {name!r}.")
-        return names
+        return header(names, self.path)
 
     def _row(self, cells: list[str]) -> Row | str:
         if len(cells) != len(self.header):
             return f"there are {len(cells)} cells, and the header has {len(self.header)}"
         row: Row = dict(zip(self.header, cells, strict=True))
         for name in self._rest:  # a label and an identifier stay text
-            row[name] = _value(row[name])
+            row[name] = value(row[name])
         return row
-
-
-def _value(text: str) -> Any:
-    if not text:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return text if "_" in text else number  # Python reads 1_000 as a number, and nobody else does

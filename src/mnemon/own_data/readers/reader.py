@@ -12,17 +12,6 @@ from mnemon.learning.labels import Label
 DIGEST = 16  # bytes
 
 
-class Columns(NamedTuple):
-    """Which columns of a table are no features."""
-
-    label: str | None = None
-    id: str | None = None  # names the row in what is written
-    ignore: tuple[str, ...] = ()
-
-
-NONE = Columns()
-
-
 class Position(NamedTuple):
     """How far a file was read."""
 
