@@ -44,7 +44,11 @@ def fit(
     ignore: Ignore = (),
     bad: Annotated[
         str | None,
-        unset("what a row that cannot be learned does: stop (with all before it saved), or skip", "stop|skip", "stop"),
+        unset(
+            "what a row that cannot be learned does: stop (the rows before it are learned and saved), skip",
+            "stop|skip",
+            "stop",
+        ),
     ] = None,
     forget: Annotated[
         str | None,

@@ -73,14 +73,18 @@ class Journal:
         return digest in self._files
 
     def add(self, mark: Mark, chunk: Chunk) -> None:
+        self.pass_over(mark)
+        self.chunks.append(chunk)
+        self.predicted += chunk.predicted
+        self.right += chunk.right
+
+    def pass_over(self, mark: Mark) -> None:
+        """Note as read what need not be read again."""
         self._files |= dict.fromkeys(mark.files)
         if mark.position is not None:
             self.tables[mark.table] = {at for at in self.tables.get(mark.table, ()) if at != mark.before} | {
                 mark.position
             }
-        self.chunks.append(chunk)
-        self.predicted += chunk.predicted
-        self.right += chunk.right
 
     def common(self, other: Journal) -> tuple[int, bool]:
         """How many files and tables are in both journals; and whether both have tables of one name and other content, which

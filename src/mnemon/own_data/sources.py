@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +31,10 @@ SIZE = 32  # pixels a side: what the reduced ResNet-18 was made for, and a CPU l
 BAD = ("stop", "skip")  # what a row that cannot be learned does
 
 
+class BadRow(MnemonError):
+    """A row cannot be learned, and that is to stop the fit."""
+
+
 class Lesson(NamedTuple):
     """A chunk to be learned."""
 
@@ -52,6 +57,7 @@ class Given(NamedTuple):
 class Source(Protocol):
     unit: str  # what a sample is: "images", "rows"
     longest: int  # samples of a chunk
+    stops: bool  # at the first sample that cannot be learned
     features: str  # of a new model: "open" where samples have named features, which may be missing or come later
     total: int | None  # samples, where it is known
     known: int  # samples that had been learned before
@@ -64,7 +70,13 @@ class Source(Protocol):
         """What was not learned yet. `length` is asked once for each lesson, when the one before is learned."""
 
     def refuse(self, number: int, sentence: str) -> None:
-        """A sample that was handed out cannot be learned."""
+        """A sample that was handed out cannot be learned; raises BadRow if that is to stop the fit."""
+
+    def where(self, numbers: list[int]) -> str:
+        """Which samples these are, to a person."""
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        """The first rows of a lesson, marked as far as they go."""
 
 
 def source_of(path: Path, given: Given) -> Source:
@@ -79,6 +91,7 @@ class FolderSource:
 
     unit = "images"
     longest = 250
+    stops = True
     features = "fixed"
 
     def __init__(self, folder: Path, given: Given) -> None:
@@ -124,6 +137,12 @@ class FolderSource:
     def refuse(self, number: int, sentence: str) -> None:
         raise MnemonError(sentence)
 
+    def where(self, numbers: list[int]) -> str:
+        return f"{len(numbers):,} images"
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        return lesson._replace(x=lesson.x[:rows], y=lesson.y[:rows], mark=Mark(files=lesson.mark.files[:rows]))
+
     def _lesson(self, read: list[tuple[bytes, str, ImageArray]]) -> Lesson:
         digests, names, images = zip(*read, strict=True)
         y = labels_of(self.model.classifier, list(names), numbers=False)
@@ -154,8 +173,9 @@ class TableSource:
         for name, value in (("order", given.order), ("size", given.size)):
             if value is not None:
                 raise MnemonError(f"--{name} is for folders of images; the rows of {path} are learned as they come.")
-        self.bad = given.bad or "stop"
-        check_known("--bad", self.bad, BAD)
+        bad = given.bad or "stop"
+        check_known("--bad", bad, BAD)
+        self.stops, self._stopped = bad == "stop", False
         self.path, self._given, self._labels = path, given.columns, given.labels
         self._reader = open_reader(path, given.columns, given.labels)
         self.total: int | None = None
@@ -175,6 +195,8 @@ class TableSource:
             for chunk in self._reader.chunks(start, length, self.refuse, labelled=True):
                 if stop():
                     return
+                if self._stopped and not self._classifier.__sklearn_is_fitted__():
+                    continue  # the first rows decide what the features are: no model begins with a part of its first chunk
                 bar.update(total=round(chunk.position.rows / chunk.done))
                 assert chunk.y is not None
                 y = (
@@ -199,12 +221,23 @@ class TableSource:
             positions = [at for at in positions if holds(self._reader, at)] or positions
         return positions[0] if positions else START
 
+    def where(self, numbers: list[int]) -> str:
+        key, first, last = self._reader.key, numbers[0], numbers[-1]
+        return f"{self.path}, " + (f"{key} {first:,}" if first == last else f"{key}s {first:,} to {last:,}")
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        assert lesson.chunk is not None, "a table hands out rows"
+        (again,) = itertools.islice(
+            self._reader.chunks(lesson.mark.before, lambda: rows, lambda *_: None, labelled=True), 1
+        )
+        kept = replace(lesson.chunk.without(set(range(rows, len(lesson.y)))), position=again.position)
+        return Lesson(kept.x, kept.y or [], lesson.mark._replace(position=again.position), kept)
+
     def refuse(self, number: int, sentence: str) -> None:
-        where = f"{self.path}, {self._reader.key} {number:,}: {sentence.removesuffix('.')}"
-        if self.bad == "stop":
-            raise MnemonError(
-                f"{where}; repair it, or leave such rows out with --bad skip. What was learned before is kept."
-            )
+        where = f"{self.where([number])}: {sentence.removesuffix('.')}"
+        if self.stops:
+            self._stopped = True
+            raise BadRow(f"{where}; repair it, or leave such rows out with --bad skip.")
         self.skipped += 1
         logger.warning(f"skipped: {where}.")
 

@@ -46,9 +46,8 @@ class Chunk:
 
 
 Length = Callable[[], int]  # of the next chunk: it may depend on what was done with the chunks before
-Refuse = Callable[
-    [int, str], None
-]  # told the number of a row and what is wrong with it; what it raises ends the reading
+# Told the number of a row and what is wrong with it; what it raises ends the reading, once the rows before it are handed out.
+Refuse = Callable[[int, str], None]
 
 
 class Changed(MnemonError):

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 from mnemon.own_data.readers.reader import Chunk, Length, Position, Refuse
 from mnemon.readers.columns import Columns
@@ -39,11 +40,16 @@ class Records(ABC):
         y: list[Label] = []
         numbers: list[int] = []
         ids: list[Any] = []
-        wanted = length()
+        wanted, begun = length(), start
         for number, row in self.rows(start):
             found = row if isinstance(row, str) else sample(row, self.columns, labelled=labelled)
             if isinstance(found, str):
-                refuse(number, found)
+                try:
+                    refuse(number, found)
+                except MnemonError:
+                    if x:  # read once more, since the position behind them is known no longer
+                        yield next(self.chunks(begun, x.__len__, lambda *_: None, labelled=labelled))
+                    raise
                 continue
             x.append(found.x)
             y.append(found.y)
@@ -51,6 +57,7 @@ class Records(ABC):
             numbers.append(number)
             if len(x) == wanted:
                 yield self._chunk(x, y, numbers, ids, labelled)
+                begun = self.position()
                 x, y, numbers, ids = [], [], [], []
                 wanted = length()
         if x:
