@@ -173,6 +173,8 @@ class _Fitting:
                 raise MnemonError(f"{error} {self._kept()}") from None
             raise
         if not self.begun and not stop():
+            if self.source.unit == "rows" and not self.source.skipped:
+                raise MnemonError(f"{self.source.name} holds no rows, so there is nothing to learn.")
             count = "" if self.source.total is None else f"{self.source.total:,} "
             raise MnemonError(f"none of the {count}{self.source.unit} could be read, so there is nothing to learn.")
         if self.unsaved:

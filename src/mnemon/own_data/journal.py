@@ -18,7 +18,7 @@ from mnemon import files as on_disk
 from mnemon.errors import MnemonError
 from mnemon.own_data.folder import DIGEST
 from mnemon.own_data.readers.reader import START, Position
-from mnemon.readers.columns import NONE, Columns
+from mnemon.readers.columns import NONE, UNTIL_0_2, Columns
 
 LATELY = 1000  # samples
 
@@ -177,15 +177,17 @@ def _columns(given: Tensor | None) -> Columns:
         return NONE
     try:
         found = on_disk.parsed(given.numpy().tobytes())
-        label, name, ignore = found["label"], found["id"], found["ignore"]
-        fine = all(isinstance(each, str | None) for each in (label, name)) and all(
-            isinstance(each, str) for each in ignore
-        )
+        label, name, between = found["label"], found["id"], found.get("separator")
+        lists = [found["ignore"], found.get("category", []), found.get("missing", UNTIL_0_2)]
+        strip = found.get("strip", "missing" in found)  # older models have names with their blanks
+        fine = all(isinstance(each, str | None) for each in (label, name, between)) and isinstance(strip, bool)
+        fine = fine and all(isinstance(each, list | tuple) and all(isinstance(t, str) for t in each) for each in lists)
     except (ValueError, KeyError, TypeError):
         fine = False
     if not fine:
         raise MnemonError(DAMAGED)
-    return Columns(label, name, tuple(ignore))
+    ignore, category, missing = map(tuple, lists)
+    return Columns(label, name, ignore, category, missing, between, strip)
 
 
 def _bytes(content: bytes) -> Tensor:

@@ -17,13 +17,14 @@ from mnemon.errors import MnemonError, check_known
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 from mnemon.own_data import folder as folders
+from mnemon.own_data import values
 from mnemon.own_data.asking import labels_of
 from mnemon.own_data.folder import File
 from mnemon.own_data.images import ImageArray, ImageModel
 from mnemon.own_data.journal import Journal, Mark, table_key
 from mnemon.own_data.readers import is_array, is_table, open_reader
 from mnemon.own_data.readers.reader import START, Changed, Chunk, Position, Reader, holds
-from mnemon.readers.columns import NONE, Columns
+from mnemon.readers.columns import MISSING, NONE, Columns
 from mnemon.runtime.progress import Bar
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Given(NamedTuple):
 
 class Source(Protocol):
     unit: str  # what a sample is: "images", "rows"
+    name: str  # of the folder or file
     longest: int  # samples of a chunk
     stops: bool  # at the first sample that cannot be learned
     features: str  # of a new model: "open" where samples have named features, which may be missing or come later
@@ -97,9 +99,10 @@ class FolderSource:
     def __init__(self, folder: Path, given: Given) -> None:
         if given.columns != NONE or given.labels or given.bad:
             raise MnemonError(
-                f"{folder} is a folder, whose sub-folders are the classes: --label, --labels, --id, --ignore and --bad are for "
-                "tables and arrays."
+                f"{folder} is a folder, whose sub-folders are the classes: --label, --labels, --id, --ignore, --category, "
+                "--missing, --separator and --bad are for tables and arrays."
             )
+        self.name = str(folder)
         self._files = folders.files_of(folder)
         self.order, self._size = given.order or "shuffled", given.size
         folders.check_order(self.order)
@@ -169,6 +172,7 @@ class TableSource:
     longest = 1000
 
     def __init__(self, path: Path, given: Given) -> None:
+        self.name = str(path)
         self.features = "fixed" if is_array(path) else "open"
         for name, value in (("order", given.order), ("size", given.size)):
             if value is not None:
@@ -198,22 +202,35 @@ class TableSource:
                 if self._stopped and not self._classifier.__sklearn_is_fitted__():
                     continue  # the first rows decide what the features are: no model begins with a part of its first chunk
                 bar.update(total=round(chunk.position.rows / chunk.done))
-                assert chunk.y is not None
-                y = (
-                    chunk.y
-                    if self._reader.typed
-                    else labels_of(self._classifier, list(map(str, chunk.y)), numbers=True)
-                )
-                self._journal.columns = kept_with(self._given, self._journal)
-                mark = Mark(table=key, before=start, position=chunk.position)
+                if not is_array(self.path):
+                    self._journal.columns = kept_with(self._given, self._journal)
+                lesson, refused = self._lesson(chunk, Mark(table=key, before=start, position=chunk.position))
+                if refused and self.stops:
+                    first = min(refused)
+                    if first and self._classifier.__sklearn_is_fitted__():
+                        yield self.cut(lesson, first)
+                for place, sentence in sorted(refused.items()):
+                    self.refuse(chunk.numbers[place], sentence)
+                if refused and lesson.chunk is not None:
+                    kept = lesson.chunk.without(set(refused))
+                    lesson = Lesson(kept.x, kept.y or [], lesson.mark, kept)
+                if not lesson.y:
+                    continue  # the next one begins where this one did
                 start = chunk.position
-                yield Lesson(chunk.x, y, mark, replace(chunk, y=y))
+                yield lesson
                 bar.update(completed=chunk.position.rows)
         except Changed as error:
             raise MnemonError(
                 f"{error}: new rows belong at the end of a file that was learned, and a file with other rows needs another "
                 "name; nothing was learned from it."
             ) from None
+
+    def _lesson(self, chunk: Chunk, mark: Mark) -> tuple[Lesson, dict[int, str]]:
+        """A chunk as it is learned; and which of its rows cannot be, and why."""
+        assert chunk.y is not None, "labels were asked for"
+        y = chunk.y if self._reader.typed else labels_of(self._classifier, list(map(str, chunk.y)), numbers=True)
+        found, refused = values.read(replace(chunk, y=y), self._reader, self._classifier, learning=True)
+        return Lesson(found.x, y, mark, found), refused
 
     def _start(self, positions: list[Position]) -> Position:
         """Where it was read to: the furthest of several, which tables of one name in merged models have."""
@@ -245,21 +262,33 @@ class TableSource:
 def kept_with(given: Columns, journal: Journal) -> Columns:
     """What the command says of the columns, and where it says nothing, what was said of the tables before."""
     kept = journal.columns
-    return Columns(given.label or kept.label, given.id or kept.id, given.ignore or kept.ignore)
+    return Columns(
+        given.label or kept.label,
+        given.id or kept.id,
+        given.ignore or kept.ignore,
+        given.category or kept.category,
+        next((each for each in (given.missing, kept.missing) if each is not None), MISSING),
+        given.separator or kept.separator,
+        kept.strip,
+    )
 
 
 def with_kept(reader: Reader, path: Path, given: Columns, labels: Path | None, journal: Journal) -> Reader:
     """The reader with these columns, as far as they are given or the table has them."""
-    columns = kept_with(given, journal)
-    if is_array(path) or columns == given:
+    if is_array(path):
         return reader
+    columns = kept_with(given, journal)
 
     def there(name: str | None) -> bool:
         return name is not None and (reader.names is None or name in reader.names)
 
     name = columns.id if given.id or there(columns.id) else None
     ignore = given.ignore or tuple(filter(there, columns.ignore))
-    return open_reader(path, Columns(columns.label, name, ignore), labels)
+    category = given.category or tuple(filter(there, columns.category))
+    found = open_reader(path, columns._replace(id=name, ignore=ignore, category=category), labels)
+    if found.notice is not None:
+        logger.warning(found.notice)
+    return found
 
 
 def refuse_images(classifier: OnlineClassifier, folder: Path, path: Path) -> None:

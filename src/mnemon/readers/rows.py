@@ -17,8 +17,9 @@ class Sample(NamedTuple):
     id: Any
 
 
-def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool) -> Sample | str:
-    """The row by its columns; a sentence if it cannot be learned or, not `labelled`, predicted."""
+def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool, texts: bool = False) -> Sample | str:
+    """The row by its columns; a sentence if it cannot be learned or, not `labelled`, predicted. `texts`: it is of a CSV
+    file, where a text may stand for a missing value."""
     others = columns.others
     features = {column: value for column, value in row.items() if column not in others}
     for column, value in features.items():
@@ -31,6 +32,10 @@ def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool) -> Sampl
         label = None if columns.label is None else row.get(columns.label)
         if label is None or label == "" or (isinstance(label, float) and math.isnan(label)):
             return f"there is no label in {columns.label!r}"
+        if texts and columns.is_missing(label):
+            return (
+                f"there is no label in {columns.label!r}, where {label!r} is a missing value (--missing changes that)"
+            )
     return Sample(features, label, None if columns.id is None else row.get(columns.id))
 
 

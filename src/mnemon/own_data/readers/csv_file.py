@@ -10,29 +10,27 @@ from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
 from mnemon.own_data.readers.reader import START, Chunk, Length, Position, Refuse
 from mnemon.own_data.readers.records import Records
-from mnemon.readers.cells import value
-from mnemon.readers.columns import Columns, check_columns, check_label, header
+from mnemon.readers.columns import Columns, check_columns, check_label, header, separator
 from mnemon.readers.rows import Row
 
 
 class CsvReader(Records):
-    """Numbers are floats, an empty cell is a missing value, any other text is a text. UTF-8; the separator is the comma, of
-    .tsv files the tab."""
+    """All cells are text: what they stand for depends on what the model knows. UTF-8; the separator is the comma, of .tsv
+    files the tab, or what the header shows."""
 
     typed = False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         super().__init__(columns)
         self.path = path
-        self._separator = "\t" if path.suffix.lower() == ".tsv" else ","
         self._lines: Lines | None = None
         self._count = 0
+        self._separator = self._found_separator()
         first = Lines(path)
         try:
             self.names = self.header = self._header(self._cells(first))
         finally:
             first.close()
-        self._rest = [name for name in self.header if name not in columns.others]
         check_columns(columns, self.header, path)
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
@@ -79,12 +77,26 @@ class CsvReader(Records):
             names = next(cells, [])
         except (csv.Error, BadLine) as error:
             raise MnemonError(f"{self.path}: the header cannot be read: {error}.") from None
-        return header(names, self.path)
+        return header(names, self.path, strip=self.columns.strip)
+
+    def _found_separator(self) -> str:
+        usual = self.columns.separator or ("\t" if self.path.suffix.lower() == ".tsv" else ",")
+        first = Lines(self.path)
+        try:
+            line = next(first, "")
+        except BadLine:  # said of the header
+            return usual
+        finally:
+            first.close()
+        if not line:
+            raise MnemonError(f"{self.path} is empty; it needs a header with the names of its columns.")
+        found = separator(line, usual)
+        if found != usual:
+            name = "a tab" if found == "\t" else repr(found)
+            self.notice = f"the cells of {self.path} are separated by {name}, as its header shows."
+        return found
 
     def _row(self, cells: list[str]) -> Row | str:
         if len(cells) != len(self.header):
             return f"there are {len(cells)} cells, and the header has {len(self.header)}"
-        row: Row = dict(zip(self.header, cells, strict=True))
-        for name in self._rest:  # a label and an identifier stay text
-            row[name] = value(row[name])
-        return row
+        return dict(zip(self.header, cells, strict=True))

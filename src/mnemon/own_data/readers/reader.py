@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
+from mnemon.readers.columns import Columns
 
 DIGEST = 16  # bytes
 
@@ -57,7 +59,10 @@ class Changed(MnemonError):
 class Reader(Protocol):
     key: str  # what a number counts: "line" or "row"
     names: list[str] | None  # of the columns, where the file states them once
-    typed: bool  # whether a label has a type of its own; in a CSV file all are text
+    typed: bool  # whether labels and values have types of their own; in a CSV file all are text
+    path: Path
+    columns: Columns
+    notice: str | None  # what was found out about the file and should be said
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
         """The samples behind `start`. A row that is none is refused and passed over. Raises Changed if the file does not

@@ -19,6 +19,7 @@ class Records(ABC):
     key = "line"
     names: list[str] | None = None
     typed = True
+    notice: str | None = None
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -42,7 +43,7 @@ class Records(ABC):
         ids: list[Any] = []
         wanted, begun = length(), start
         for number, row in self.rows(start):
-            found = row if isinstance(row, str) else sample(row, self.columns, labelled=labelled)
+            found = row if isinstance(row, str) else sample(row, self.columns, labelled=labelled, texts=not self.typed)
             if isinstance(found, str):
                 try:
                     refuse(number, found)
