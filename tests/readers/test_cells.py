@@ -81,7 +81,11 @@ def test_dates_and_decimal_commas_are_said():
 
 
 def test_a_column_that_the_model_does_not_know_refuses_no_row_that_is_predicted():
-    assert column(["1.5", "x"], learning=False) == (["1.5", "x"], {}, [])
+    assert column(["1.5", "x"], learning=False) == ([1.5, "x"], {}, [])
+
+
+def test_rows_without_a_feature_stay_rows():
+    assert texts([{}, {}], NONE, {}, learning=True).rows == [{}, {}]
 
 
 def test_separators():

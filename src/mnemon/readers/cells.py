@@ -46,21 +46,29 @@ def number(text: str) -> float | None:
 
 def texts(rows: Sequence[Mapping[str, str]], columns: Columns, known: Known, *, learning: bool) -> Read:
     """The features of rows of a CSV file, which all have the same names."""
-    found: list[Row] = [{} for _ in rows]
+    names = list(rows[0]) if rows else []
+    if not names:
+        return Read([{} for _ in rows], {}, [])
+    found: list[list[Any]] = []  # by column
     refused: dict[int, str] = {}
     said: list[str] = []
-    for name in rows[0] if rows else ():
-        given = [None if columns.is_missing(row[name]) else row[name] for row in rows]
+    for name in names:
+        cells = [row[name] for row in rows]
         feature = known.get(name, Feature(name))
-        if name in columns.category or (feature.kind is None and not learning):
+        if feature.kind != CATEGORY and name not in columns.category and (plain := _plain(cells, columns)) is not None:
+            found.append(plain)
+            continue
+        given = [None if cell in columns.absent else cell for cell in cells]
+        if name in columns.category:
             values: list[Any] = list(map(_as_known(feature), given))
+        elif feature.kind is None and not learning:  # an open model leaves it out
+            values = [cell if cell is None or (n := number(cell)) is None else n for cell in given]
         else:
             values = _column(name, given, feature, refused)
             if feature.kind is None and (sentence := _doubtful(name, values)):
                 said.append(sentence)
-        for row, value in zip(found, values, strict=True):
-            row[name] = value
-    return Read(found, refused, said)
+        found.append(values)
+    return Read([dict(zip(names, values, strict=True)) for values in zip(*found, strict=True)], refused, said)
 
 
 def typed(rows: Sequence[Row], columns: Columns, known: Known) -> list[Row]:
@@ -71,6 +79,16 @@ def typed(rows: Sequence[Row], columns: Columns, known: Known) -> list[Row]:
     if not by_name:
         return list(rows)
     return [{name: by_name.get(name, _as_it_is)(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(cells: list[str], columns: Columns) -> list[Any] | None:
+    """A column of numbers without gaps, which most are; None for any other."""
+    if not columns.absent.isdisjoint(cells) or "_" in "".join(cells):
+        return None
+    try:
+        return list(map(float, cells))
+    except ValueError:
+        return None
 
 
 def _column(name: str, given: list[str | None], feature: Feature, refused: dict[int, str]) -> list[Any]:

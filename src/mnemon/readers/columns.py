@@ -29,9 +29,10 @@ class Columns(NamedTuple):
         """All that are no features."""
         return _others(self.label, self.id, self.ignore)
 
-    def is_missing(self, text: str) -> bool:
-        """Whether a text of a CSV file is a missing value; the empty one always is."""
-        return not text or text in (MISSING if self.missing is None else self.missing)
+    @property
+    def absent(self) -> frozenset[str]:
+        """The texts of a CSV file that are missing values; the empty one always is."""
+        return _absent(MISSING if self.missing is None else self.missing)
 
 
 NONE = Columns()
@@ -40,6 +41,11 @@ NONE = Columns()
 @lru_cache(maxsize=64)
 def _others(label: str | None, id: str | None, ignore: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name for name in (label, id, *ignore) if name is not None)
+
+
+@lru_cache(maxsize=64)
+def _absent(missing: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(("", *missing))
 
 
 def header(names: Sequence[str], path: object, *, strip: bool = True) -> list[str]:

@@ -22,7 +22,7 @@ def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool, texts: b
     file, where a text may stand for a missing value."""
     others = columns.others
     features = {column: value for column, value in row.items() if column not in others}
-    for column, value in features.items():
+    for column, value in () if texts else features.items():
         if not is_value(value):
             return (
                 f"{column!r} holds a value of type {type(value).__name__}, and a feature is a number, a text or empty"
@@ -32,7 +32,7 @@ def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool, texts: b
         label = None if columns.label is None else row.get(columns.label)
         if label is None or label == "" or (isinstance(label, float) and math.isnan(label)):
             return f"there is no label in {columns.label!r}"
-        if texts and columns.is_missing(label):
+        if texts and label in columns.absent:
             return (
                 f"there is no label in {columns.label!r}, where {label!r} is a missing value (--missing changes that)"
             )
