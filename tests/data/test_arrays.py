@@ -110,6 +110,11 @@ DAYS = np.array(["2024-01-01", "2024-01-02"] * 4, "M8[D]")
             "have one size, so resize or crop them first.",
         ),
         (
+            [np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8), np.uint8)] * 4,
+            "X holds images of different channels: sample 0 is 8 × 8 × 3, sample 1 is 8 × 8 (rows × columns × channels); "
+            "convert all to RGB or to grey first.",
+        ),
+        (
             np.ma.masked_greater(np.eye(8), 0.5),
             "X is a masked array with masked values; fill them first, such as X.filled",
         ),
@@ -152,3 +157,42 @@ def test_objects_that_are_numbers_are_numbers():
     assert samples(pd.DataFrame({"a": [1, 2]}, dtype="Float64"), "x").tolist() == [[1], [2]]
     assert samples(iter([[1.0], [2.0]]), "x").tolist() == [[1], [2]]
     assert samples(torch.ones(2, 3, dtype=torch.bfloat16, requires_grad=True), "x").dtype == torch.float32
+
+
+@pytest.mark.parametrize("features", ["fixed", "open"])
+def test_a_table_of_pyarrow_is_taken_as_a_frame(features):
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": [4, 3, 2, 1]})
+    y = ["u", "v", "u", "v"]
+    found = [
+        OnlineClassifier("slda", features=features).partial_fit(x, y).predict_proba(x)
+        for x in (frame, pyarrow.Table.from_pandas(frame))
+    ]
+    assert (found[0] == found[1]).all()
+    clf = OnlineClassifier("slda", features=features)
+    clf.learn_many(pyarrow.Table.from_pandas(frame), y)
+    assert (clf.predict_many(pyarrow.Table.from_pandas(frame)) == clf.predict_many(frame)).all()
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (
+            pd.DataFrame({"a": [1.0] * 8, "colour": ["x"] * 8}),
+            "the column 'colour' of X holds something that is no number: could not convert string to float: 'x'. "
+            "(OnlineClassifier(features='open') takes",
+        ),
+        (
+            pd.DataFrame({"a": [1.0] * 8, "b": [1.0] * 7 + [np.nan]}),
+            "the column 'b' of X has a missing value (NaN, so it is not finite) in sample 7; fill it first. "
+            "(OnlineClassifier(features='open') takes",
+        ),
+        (["a text"] * 8, "X is a list of texts, and features are numbers; a function can make vectors of them: Onl"),
+    ],
+)
+def test_what_a_table_of_numbers_cannot_hold_is_named_with_what_takes_it(bad, words):
+    clf = OnlineClassifier()
+    for act in (clf.partial_fit, clf.learn_many)[: 1 if isinstance(bad, list) else 2]:
+        with pytest.raises(MnemonError) as caught:
+            act(bad, np.arange(8) % 2)
+        assert str(caught.value).startswith(words)

@@ -132,6 +132,26 @@ def test_arrays_have_nan_objects_and_masks():
         clf.predict(np.zeros((1, 3)))
 
 
+def test_bools_are_categories_in_arrays_as_in_frames():
+    x = np.array([[True, False], [False, False], [True, True], [False, True]])
+    frame = pd.DataFrame(x, columns=[0, 1])
+    clf = open_model().partial_fit(frame, [0, 1, 0, 1])
+    for other in (x, x.tolist(), np.ma.array(x, mask=False)):
+        assert columns(clf, other) == columns(clf, frame)
+        assert same(everything(open_model().partial_fit(other, [0, 1, 0, 1])), everything(clf))
+    numbers = open_model().partial_fit(x.astype(float), [0, 1, 0, 1])  # as bool arrays were learned before
+    assert columns(numbers, x) == x.astype(float).tolist()
+
+
+def test_a_feature_of_which_no_value_was_learned_is_said_when_predicting():
+    clf = open_model().partial_fit([{"c": "True", "a": 1.0}, {"c": "False", "a": 2.0}], [0, 1])
+    with pytest.warns(UserWarning, match=r"no value of the feature 'c' .* one is True \(bool\), and .* 'True' \(str\)"):
+        clf.predict([{"c": True, "a": 1.0}, {"c": False, "a": 2.0}])
+    clf.predict([{"c": True, "a": 1.0}])  # one sample may have anything
+    clf.predict([{"c": True, "a": 1.0}, {"c": "True", "a": 1.0}])
+    clf.predict([{"a": 1.0}, {"a": 1.0}])
+
+
 # --- the same numbers as before, and as any other way
 
 

@@ -49,6 +49,15 @@ def state(out):
     return (out / name).read_bytes(), (out / "log.json").read_bytes()
 
 
+def test_an_empty_class_folder_is_named_and_left_out(tmp_path, caplog, capsys):
+    folder = make(tmp_path / "photos", each=5)
+    (folder / "none-yet").mkdir()
+    assert "none-yet" not in fit(folder, tmp_path / "model", **SMALL).labels
+    assert caplog.messages == [f"left out of {folder}: {folder / 'none-yet'}, without an image."]
+    out, _ = run("evaluate", str(tmp_path / "model"), str(folder), "--out", str(tmp_path / "page"), capsys=capsys)
+    assert "of 15 images" in out
+
+
 def test_what_was_taken_back_is_not_learned_again(tmp_path):
     out = tmp_path / "model"
     fit(make(tmp_path / "a", each=20), out, **SMALL)

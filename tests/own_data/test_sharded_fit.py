@@ -12,7 +12,7 @@ import tables
 from mnemon import MnemonError, OnlineClassifier
 from mnemon.own_data import sharded
 from mnemon.own_data.fit import fit
-from mnemon.own_data.readers.reader import Columns
+from mnemon.readers.columns import Columns
 from mnemon.runtime import ray_cluster
 from ray_machines import short_folder
 

@@ -16,7 +16,7 @@ from mnemon import MnemonError, OnlineClassifier
 from mnemon.own_data.fit import fit
 from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import SHARE, Budget, Costs, costs
-from mnemon.own_data.readers.reader import Columns
+from mnemon.readers.columns import Columns
 
 BIRDS = {"columns": Columns("bird")}
 SLDA = {"method": "slda"}
@@ -102,10 +102,43 @@ def test_a_row_that_cannot_be_learned_stops_and_once_repaired_nothing_is_lost(tm
         MnemonError, match=r"t.csv, line 58: .*not finite.*repair it, or leave such rows out with --bad skip"
     ):
         learn(path, out)
-    assert OnlineClassifier.load(out).n_seen_ == 50  # whole chunks: what follows is as if the row had always been right
+    assert OnlineClassifier.load(out).n_seen_ == 56  # all rows before it
     tables.write(path, tables.rows(100))
-    learn(path, out)
-    assert state(out) == state(tmp_path / "undisturbed")
+    done = learn(path, out)
+    assert (done.known, done.learned) == (56, 44)
+    x = [{name: row[name] for name in tables.FEATURES} for row in tables.rows(50, start=900)]
+    a, b = (OnlineClassifier.load(tmp_path / name).predict_proba_many(x) for name in ("model", "undisturbed"))
+    np.testing.assert_allclose(a, b[a.columns], atol=1e-4)  # in other chunks, so not to the bit
+
+
+@pytest.mark.parametrize("spoil", ["inf,1,1,1,wren", "1,1,wren", "1,1,1,1,"], ids=["value", "cells", "label"])
+@pytest.mark.parametrize("line", [14, 12, 37])
+def test_all_rows_before_the_one_that_stops_are_learned_and_the_sentence_says_how_many(spoil, line, tmp_path):
+    path, out = tables.write(tmp_path / "t.csv", tables.rows(60)), tmp_path / "model"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[: line - 1], spoil, *lines[line:]]) + "\n")
+    with pytest.raises(MnemonError, match=rf"line {line}: .* The {line - 2} rows before it are learned and saved\.$"):
+        learn(path, out)
+    assert OnlineClassifier.load(out).n_seen_ == line - 2
+    with pytest.raises(MnemonError, match=rf"Nothing was learned beyond the {line - 2} rows known already\.$"):
+        learn(path, out)
+    path.write_text("\n".join(lines) + "\n")
+    assert learn(path, out).samples == 60
+
+
+def test_a_row_that_is_refused_only_beside_others_is_found(tmp_path, caplog):
+    path = tmp_path / "t.csv"
+    path.write_text("x,bird\n1,a\n2,b\n1.1,a\n2.1,b\n1e22,c\n,a\n")
+    done = learn(path, tmp_path / "model", bad="skip")
+    assert (done.learned, done.skipped) == (5, 1)
+    assert "t.csv, line 7: together with the rows before it, a feature is too large" in caplog.text
+    with pytest.raises(MnemonError, match=r"t.csv, line 7: .* Nothing was learned\.$"):
+        learn(path, tmp_path / "other")
+
+
+def test_a_bad_option_is_not_blamed_on_a_row(tmp_path):
+    with pytest.raises(MnemonError, match=r"^lr must be above 0, not -1.0\.$"):
+        learn(tables.write(tmp_path / "t.csv", tables.rows(9)), tmp_path / "model", method="er", lr=-1.0)
 
 
 def test_rows_that_cannot_be_learned_are_named_and_left_out_if_asked(tmp_path, caplog):

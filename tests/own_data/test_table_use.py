@@ -12,7 +12,7 @@ from command_line import run
 from folder_images import make
 from mnemon import OnlineClassifier, files
 from mnemon.own_data.fit import fit
-from mnemon.own_data.readers.reader import Columns
+from mnemon.readers.columns import Columns
 
 
 @pytest.fixture(scope="module")

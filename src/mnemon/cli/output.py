@@ -163,3 +163,9 @@ def results(found: Sequence[Record]) -> None:
 def printable(value: object) -> str:
     """A name as one line that any terminal can show."""
     return "".join(c if c.isprintable() else "·" for c in str(value))
+
+
+def count(n: int, thing: str) -> str:
+    """How many, in words: 1 class, 2 classes, 1 row."""
+    many = f"{thing}es" if thing.endswith("s") else f"{thing}s"
+    return f"{n:,} {thing if n == 1 else many}"

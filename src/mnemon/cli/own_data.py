@@ -1,4 +1,4 @@
-"""`mnemon fit`, `predict`, `evaluate`, `merge` and `export`: a model of one's own images, tables or arrays."""
+"""`mnemon fit`, `predict` and `evaluate`: a model of one's own images, tables or arrays."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ from tyro.conf import Positional, arg
 from mnemon.cli.command import Command
 from mnemon.cli.new_model import NewBatchSize, NewMemorySize, NewMethod, NewRate, of_new_model
 from mnemon.cli.options import Device, Quiet, flag, unset
-from mnemon.cli.output import printable, table
+from mnemon.cli.output import count, printable, table
+from mnemon.cli.table_options import (
+    BEFORE,
+    NAMES,
+    Category,
+    Id,
+    Ignore,
+    Label,
+    Labels,
+    Missing,
+    Separator,
+    columns,
+)
 from mnemon.errors import MnemonError
 
 if TYPE_CHECKING:
     from mnemon.own_data.evaluate import Evaluation
     from mnemon.own_data.predict import Predicted
+    from mnemon.readers.columns import Columns
 
 SOURCE = (
     "a folder with one sub-folder of images per class, a table (.csv, .tsv, .ndjson, .parquet), or arrays (.npz, .npy)"
 )
 Model = Positional[Annotated[Path, arg(help="a model's folder", metavar="MODEL")]]
 Source = Positional[Annotated[Path, arg(help=SOURCE, metavar="SOURCE")]]
-Label = Annotated[
-    str | None, unset("the column of a table that holds the labels", "COLUMN", "as for the model's tables before")
-]
-Labels = Annotated[
-    Path | None, unset("the .npy file of labels that belongs to x.npy; an .npz file has x and y", "FILE")
-]
-Id = Annotated[str | None, unset("a column that names the row; not a feature", "COLUMN")]
-Ignore = Annotated[tuple[str, ...], unset("columns that are no features", "COLUMN …")]
 
 
 def fit(
@@ -42,9 +47,16 @@ def fit(
     labels: Labels = None,
     id: Id = None,
     ignore: Ignore = (),
+    category: Category = (),
+    missing: Missing = (),
+    separator: Separator = None,
     bad: Annotated[
         str | None,
-        unset("what a row that cannot be learned does: stop (with all before it saved), or skip", "stop|skip", "stop"),
+        unset(
+            "what a row that cannot be learned does: stop (the rows before it are learned and saved), skip",
+            "stop|skip",
+            "stop",
+        ),
     ] = None,
     forget: Annotated[
         str | None,
@@ -112,7 +124,6 @@ def fit(
     """
     from mnemon.own_data.fit import fit as learn
     from mnemon.own_data.journal import LATELY
-    from mnemon.own_data.readers.reader import Columns
     from mnemon.runtime.progress import Progress
 
     if forget is not None:
@@ -125,7 +136,7 @@ def fit(
         out,
         order=order,
         size=size,
-        columns=Columns(label, id, ignore),
+        columns=columns(label, id, ignore, category, missing, separator),
         labels=labels,
         bad=bad,
         save_every=save_every,
@@ -149,12 +160,12 @@ def fit(
     aside = [f"{done.known:,} were known already"] * bool(done.known)
     aside += [f"{done.skipped:,} could not be {'read' if unit == 'images' else 'learned'}"] * bool(done.skipped)
     rate = f", {done.learned / max(done.seconds, 1e-3):,.0f} per second" if done.learned else ""
-    print(f"learned {done.learned:,} {unit}" + (f" ({', '.join(aside)})" if aside else "") + rate)
+    print(f"learned {count(done.learned, unit[:-1])}" + (f" ({', '.join(aside)})" if aside else "") + rate)
     accuracy, lately = done.journal.accuracy(), done.journal.lately()
     if accuracy is not None:
         line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} {unit} asked about"
         print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))
-    print(f"model: {out} ({done.samples:,} {unit} learned, {len(done.labels):,} classes)")
+    print(f"model: {out} ({count(done.samples, unit[:-1])} learned, {count(len(done.labels), 'class')})")
 
 
 def _half_life(text: str | None) -> float | str | None:
@@ -184,10 +195,13 @@ def predict(
     ] = None,
     label: Annotated[
         str | None,
-        unset("a column of a table that holds labels and is left out", "COLUMN", "as for the model's tables before"),
+        unset("a column of a table that holds labels and is left out", "COLUMN", BEFORE),
     ] = None,
     id: Annotated[str | None, unset("a column that names the row; not a feature, and written beside", "COLUMN")] = None,
     ignore: Ignore = (),
+    category: Category = (),
+    missing: Missing = (),
+    separator: Separator = None,
     top: Annotated[int, arg(metavar="N", help="how many labels to show, the likeliest first")] = 1,
     reject: Annotated[float | None, unset("no label where the model is less sure than this, 0 to 1", "P")] = None,
     json: Annotated[bool, flag("one JSON object a line instead")] = False,
@@ -205,15 +219,17 @@ def predict(
     import json as format_json
 
     from mnemon.own_data import scores
-    from mnemon.own_data.places import check_no_model
+    from mnemon.own_data.places import check_no_model, check_there
     from mnemon.runtime.progress import Progress
 
+    check_there(model)
     if not sources:
         raise MnemonError("name at least one image, folder, pattern or table to predict.")
     if out is not None:
         scores.check(out)
         check_no_model(out)
-    key, total, predictions = _predictions(model, sources, (label, id, ignore), top, reject, device)
+    given = columns(label, id, ignore, category, missing, separator)
+    key, total, predictions = _predictions(model, sources, given, top, reject, device)
     unread = count = 0
 
     def told() -> Iterator[Predicted]:
@@ -252,7 +268,7 @@ def predict(
 def _predictions(
     model: Path,
     sources: tuple[str, ...],
-    columns: tuple[str | None, str | None, tuple[str, ...]],
+    given: Columns,
     top: int,
     reject: float | None,
     device: str,
@@ -261,18 +277,18 @@ def _predictions(
     from mnemon.own_data import predict as predicting
     from mnemon.own_data.images import ImageModel
     from mnemon.own_data.readers import is_table
-    from mnemon.own_data.readers.reader import NONE, Columns
     from mnemon.own_data.tables import open_table
+    from mnemon.readers.columns import NONE
 
     tables = [Path(word) for word in sources if is_table(Path(word)) and not Path(word).is_dir()]
     if not tables:
-        if Columns(*columns) != NONE:
-            raise MnemonError("--label, --id and --ignore are for tables.")
+        if given != NONE:
+            raise MnemonError(f"{NAMES} are for tables.")
         paths = predicting.images(sources)
         return "image", len(paths), predicting.predict(ImageModel.load(model, device), paths, top, reject)
     if len(sources) > 1:
         raise MnemonError("tables and arrays are predicted one at a time, and not beside images.")
-    classifier, reader = open_table(model, tables[0], Columns(*columns), device=device)
+    classifier, reader = open_table(model, tables[0], given, device=device)
     return reader.key, None, predicting.predict_rows(classifier, reader, top, reject)
 
 
@@ -283,6 +299,9 @@ def evaluate(
     labels: Labels = None,
     id: Id = None,
     ignore: Ignore = (),
+    category: Category = (),
+    missing: Missing = (),
+    separator: Separator = None,
     out: Annotated[Path, arg(help="folder for evaluation.html and confusion.png")] = Path("out/evaluation"),
     json: Annotated[bool, flag("one JSON object instead of the table")] = False,
     device: Device = "auto",
@@ -299,20 +318,21 @@ def evaluate(
     from mnemon.own_data.evaluate import evaluate as judge
     from mnemon.own_data.evaluate import evaluate_rows
     from mnemon.own_data.images import ImageModel
-    from mnemon.own_data.places import check_no_model, check_outside
+    from mnemon.own_data.places import check_no_model, check_outside, check_there
     from mnemon.own_data.readers import is_table
-    from mnemon.own_data.readers.reader import NONE, Columns
     from mnemon.own_data.tables import open_table
+    from mnemon.readers.columns import NONE
     from mnemon.runtime.progress import Progress
 
+    check_there(model)
     check_no_model(out)
-    progress, columns = Progress(quiet=quiet), Columns(label, id, ignore)
+    progress, given = Progress(quiet=quiet), columns(label, id, ignore, category, missing, separator)
     if source.is_file() or is_table(source):
-        classifier, reader = open_table(model, source, columns, labels, device=device)
+        classifier, reader = open_table(model, source, given, labels, device=device)
         found = evaluate_rows(classifier, reader, source.name, progress=progress)
     else:
-        if columns != NONE or labels is not None:
-            raise MnemonError("--label, --labels, --id and --ignore are for tables and arrays.")
+        if given != NONE or labels is not None:
+            raise MnemonError(f"{NAMES} are for tables and arrays.")
         check_outside(out, source)
         found = judge(ImageModel.load(model, device), source, progress=progress)
     unwritten, pages = None, {}
@@ -346,40 +366,4 @@ def _print(found: Evaluation) -> None:
     table(title, head, rows, right=1)
 
 
-def merge(
-    models: Positional[
-        Annotated[tuple[Path, ...], unset("folders of models that learned from other samples", "MODEL …")]
-    ],
-    *,
-    out: Annotated[Path, arg(help="the new model's folder", metavar="MODEL")],
-) -> None:
-    """Make one model of several that learned from other samples, as if it had learned them all.
-
-    Works with method slda, exactly up to rounding; weights of networks do not add up. All must have the same features: models
-    of images the same dictionary, which OnlineClassifier.fresh hands over. A file that two of them learned is refused.
-    """
-    from mnemon.own_data.taking_back import merge as join
-
-    done = join(models, out)
-    print(f"merged {len(models)} models\nmodel: {out} ({done.samples:,} samples learned, {len(done.labels):,} classes)")
-
-
-def export(
-    model: Model,
-    format: Annotated[
-        str, arg(metavar="onnx|torch", help="onnx, or torch (a .pt2 file for torch.export.load)")
-    ] = "onnx",
-    out: Annotated[Path | None, unset("the file to write", "FILE", "MODEL.onnx or MODEL.pt2")] = None,
-) -> None:
-    """Write a model as one file that needs no mnemon: features, classifier and label table inside.
-
-    Input x: what the model learned, as it came: images (n, height, width, channels) uint8 or vectors (n, features) float32.
-    Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label table is in the metadata,
-    as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
-    """
-    from mnemon.own_data.export import export as write
-
-    print(write(model, out, format=format))
-
-
-COMMANDS = tuple(Command(each.__name__, each) for each in (fit, predict, evaluate, merge, export))
+COMMANDS = tuple(Command(each.__name__, each) for each in (fit, predict, evaluate))

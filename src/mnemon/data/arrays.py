@@ -21,7 +21,12 @@ DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of panda
 
 
 def drained(values: Any) -> Any:
-    """An iterator's values as a list. Should it raise midway, nothing was learned yet."""
+    """An iterator's values as a list, a table of pyarrow as a frame. Should it raise midway, nothing was learned yet."""
+    if type(values).__module__.startswith("pyarrow") and hasattr(values, "to_pandas"):
+        try:
+            return values.to_pandas()
+        except ImportError:
+            raise MnemonError("a table of pyarrow is read by pandas: pip install pandas.") from None
     return list(values) if isinstance(values, Iterator) else values
 
 
@@ -78,6 +83,11 @@ def _refuse_mixed_sizes(values: Any, what: str) -> None:
     if other is None or len(shapes) < len(values) or min(len(shapes[0]), len(shapes[other])) < 2:
         return
     first, then = (" × ".join(map(str, shape)) for shape in (shapes[0], shapes[other]))
+    if shapes[0][:2] == shapes[other][:2]:
+        raise MnemonError(
+            f"{what} holds images of different channels: sample 0 is {first}, sample {other} is {then} (rows × columns × "
+            "channels); convert all to RGB or to grey first."
+        )
     raise MnemonError(
         f"{what} holds images of different sizes: sample 0 is {first}, sample {other} is {then} (rows × columns × channels); "
         "all must have one size, so resize or crop them first."

@@ -42,8 +42,9 @@ def read_folder(path: Path, size: int | None, progress: Progress) -> Content:
     return canonical(Content(x[:cut], y_train, x[cut:], y_test, tuple(learn)))
 
 
-def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2) -> Classes:
-    """The image files of each class folder and its sub-folders, in file order; a warning names what is left out."""
+def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2, skip_empty: bool = False) -> Classes:
+    """The image files of each class folder and its sub-folders, in file order; a warning names what is left out.
+    `skip_empty`: folders without images are left out too, unless all are."""
     folders = _subfolders(path)
     if len(folders) < classes_at_least:
         raise MnemonError(
@@ -56,6 +57,9 @@ def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2) -> 
         raise MnemonError(f"{path} is cut into parts ({names}), not classes; give {' or '.join(map(str, cut))}.")
     found = {folder.name: files_below(folder) for folder in folders}
     classes = {name: [file for file in files if is_image(file)] for name, files in found.items()}
+    empty = [path / name for name, files in classes.items() if not files]
+    if skip_empty and 0 < len(empty) < len(classes):
+        classes = {name: files for name, files in classes.items() if files}
     for name, files in classes.items():
         if not files:
             raise MnemonError(f"class folder {path / name} holds no images ({KINDS}).")
@@ -64,7 +68,11 @@ def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2) -> 
     outside = sorted(file for file in path.iterdir() if not file.is_dir() and not is_clutter(file.name))
     others = [file for files in found.values() for file in files if not is_image(file)]
     why = ((outside, "outside any class folder"), (others, f"not {KINDS}"))
-    if said := [f"{_count(files)} {reason} (as {files[0]})" for files, reason in why if files]:
+    said = [f"{_count(files)} {reason} (as {files[0]})" for files, reason in why if files]
+    if skip_empty and empty:
+        more = f" and {len(empty) - 1:,} other class folders" if len(empty) > 1 else ""
+        said.append(f"{empty[0]}{more}, without an image")
+    if said:
         logger.warning(f"left out of {path}: {', '.join(said)}.")
     if all(file.parent.parent != path for file in files_of(classes)):
         name, files = next(iter(classes.items()))

@@ -54,7 +54,7 @@ def listed(X: Any) -> Any:
     if arrays.is_frame(X) or hasattr(X, "toarray") or (isinstance(X, list | tuple) and len(X) and _is_dict(X[0])):
         return X
     if isinstance(X, np.ma.MaskedArray):
-        values = X.data.astype(np.float64 if X.dtype.kind in "biuf" else object)
+        values = X.data.astype(np.float64 if X.dtype.kind in "iuf" else object)
         values[np.ma.getmaskarray(X)] = np.nan
         return values
     if isinstance(X, np.ndarray):
@@ -78,7 +78,7 @@ def read(X: Any, names: Sequence[Name]) -> Columns:
         arrays.check_columns(X, "X")
         return Columns({name: _series(X[key]) for name, key in zip(found, X.columns, strict=True)}, len(X))
     if isinstance(X, np.ndarray):
-        if X.dtype.kind in "biuf":
+        if X.dtype.kind in "iuf":
             table = X.astype(np.float64)
             return Columns({name: Column(table[:, i], []) for i, name in enumerate(names)}, len(X))
         return Columns({name: _objects(name, X[:, i].tolist()) for i, name in enumerate(names)}, len(X))

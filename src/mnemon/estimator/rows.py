@@ -16,8 +16,13 @@ from mnemon.learning.learner import Inputs
 OPEN = "(OnlineClassifier(features='open') takes missing values, categories and features that come later.)"
 
 
+class NoNumber(MnemonError, TypeError):
+    """X holds something that is no number, which scikit-learn calls a TypeError."""
+
+
 def listed(X: Any) -> Any:
     """A frame as it is, anything else as a list of its samples; an iterator is read to its end."""
+    X = arrays.drained(X)
     if arrays.is_frame(X):
         return X
     if isinstance(X, Mapping) or not isinstance(X, Iterable):
@@ -61,6 +66,7 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
     if arrays.is_frame(X):
         _check(X.columns, names, known)
         arrays.check_columns(X, "X")
+        check_numbers(X)
         table = X[names].to_numpy()
     else:
         for x in X:
@@ -81,6 +87,21 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
     if learned:
         values.warn_of_lost_digits(a, x, names)
     return x
+
+
+def check_numbers(frame: Any) -> None:
+    """Refuse a column that holds no numbers, or not in every sample, and name it."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        try:
+            values = np.asarray(frame[name], np.float64)
+        except (ValueError, TypeError) as error:
+            kind = NoNumber if isinstance(error, TypeError) else MnemonError
+            raise kind(f"the column {name!r} of X holds something that is no number: {error}. {OPEN}") from None
+        if getattr(dtype, "kind", "O") not in "biu" and np.isnan(values).any():
+            raise MnemonError(
+                f"the column {name!r} of X has a missing value (NaN, so it is not finite) in sample "
+                f"{int(np.isnan(values).argmax())}; fill it first. {OPEN}"
+            )
 
 
 def _check(found: Collection[Any], names: list[Any], known: Set[Any]) -> None:

@@ -19,6 +19,10 @@ from mnemon.estimator.embedding import Embedding, network
 from mnemon.estimator.model import Model
 from mnemon.estimator.table import Growth, Table, tensor
 
+TEXTS = (
+    "X is a list of texts, and features are numbers; a function can make vectors of them: "
+    "OnlineClassifier(backbone=mnemon.Embedding(function))."
+)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
@@ -40,8 +44,12 @@ class SampleReader:
         with _in_one_sentence():
             if arrays.is_frame(X):
                 arrays.check_columns(X, "X")
+                if len(set(X.columns)) == len(X.columns):  # else scikit-learn says it
+                    rows.check_numbers(X)
             elif not hasattr(X, "toarray"):
                 X = arrays.array(X, "X")
+                if X.ndim == 1 and X.size and isinstance(X[0], str):
+                    raise MnemonError(TEXTS)
                 values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
                 arrays.check_numbers(X, "X")
             if np.ndim(X) > 2:

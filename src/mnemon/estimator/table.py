@@ -26,6 +26,7 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 from mnemon.estimator import cells
 from mnemon.estimator.cells import CATEGORY, NUMBER, Category, Column, Columns, Name
+from mnemon.runtime.warn import warn
 
 MOST_COLUMNS = 10_000
 MOST_CATEGORIES = 100  # of one feature; further ones share a column
@@ -117,6 +118,8 @@ class Table:
                     raise MnemonError(f"the feature {feature.name!r} was never missing in a sample that was learned.")
             elif feature.kind == CATEGORY:
                 self._encode_categories(feature, column, x, learned)
+                if column is not None and not learned:
+                    _warn_of_strangers(feature, column, x)
         if learned:
             known = {feature.name for feature in self.features if feature.kind is not None}
             for name, column in chunk.of.items():
@@ -307,6 +310,19 @@ def _categories(name: Name, column: Column) -> list[Category | None]:
     if column.numbers is not None:
         found = [None if value != value else value for value in column.numbers.tolist()]
     return [None if cell is None else cells.category(name, cell) for cell in found]
+
+
+def _warn_of_strangers(feature: Feature, column: Column, x: NDArray[np.float64]) -> None:
+    """Say it if several samples have values, and none of these was ever learned: they may be of another type."""
+    if len(x) < 2 or feature.other != NONE or x[:, list(feature.categories.values())].any():
+        return
+    values = [category for category in _categories(feature.name, column) if category is not None]
+    if len(values) > 1:
+        known, found = next(iter(feature.categories))[1], values[0]
+        warn(
+            f"no value of the feature {feature.name!r} in these samples was ever learned, so they are predicted without it: "
+            f"one is {found!r:.60} ({type(found).__name__}), and one that was learned {known!r:.60} ({type(known).__name__})."
+        )
 
 
 def _into(mine: Feature, its: Feature, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:

@@ -16,6 +16,8 @@ from mnemon.data.layout import unmark
 from mnemon.estimator import OnlineClassifier
 from mnemon.estimator.frozen import Frozen
 from mnemon.learning.labels import Label
+from mnemon.readers.labels import labels
+from mnemon.runtime.warn import heard
 
 logger = logging.getLogger(__name__)
 
@@ -72,17 +74,15 @@ def best(classifier: OnlineClassifier, x: Any) -> list[Label]:
 
 def count_right(classifier: OnlineClassifier, x: Any, y: Sequence[Label]) -> int:
     """How many are predicted as they are labelled; `True` is not `1`."""
-    return sum(_same(a, b) for a, b in zip(best(classifier, x), y, strict=True))
+    with heard(lambda sentence: None):  # what is new here is learned next
+        found = best(classifier, x)
+    return sum(_same(a, b) for a, b in zip(found, y, strict=True))
 
 
 def labels_of(classifier: OnlineClassifier, texts: list[str], *, numbers: bool) -> list[Label]:
-    """The labels that texts stand for: a model taught from Python may have the number 7 for "7". Those it does not know are
-    texts, or with `numbers` the whole numbers they spell."""
-    known: dict[str, Label] = {}
-    if classifier.__sklearn_is_fitted__():
-        classes: list[Label] = classifier.classes_.tolist()
-        known = {str(label): label for label in sorted(classes, key=lambda label: isinstance(label, str))}
-    return [known.get(text, _number(text) if numbers else text) for text in texts]
+    """The labels that texts stand for: a model taught from Python may have the number 7 for "7"."""
+    known: list[Label] = classifier.classes_.tolist() if classifier.__sklearn_is_fitted__() else []
+    return labels(texts, known, numbers=numbers)
 
 
 def _same(known: Label, given: object) -> bool:
@@ -90,9 +90,3 @@ def _same(known: Label, given: object) -> bool:
     if isinstance(given, float):
         return type(known) is int and known == given
     return type(known) is type(given) and known == given
-
-
-def _number(text: str) -> Label:
-    plain = text.removeprefix("-")
-    whole = plain.isascii() and plain.isdecimal() and len(plain) < 19 and str(int(text)) == text
-    return int(text) if whole else text

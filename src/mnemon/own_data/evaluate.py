@@ -122,6 +122,8 @@ def _counted(
         else:
             skipped += 1
             logger.warning(f"skipped: {predicted.error}")
+    if not counts and not skipped:
+        raise MnemonError(f"there are no {unit}s, so there is nothing to evaluate.")
     if not counts:
         raise MnemonError(f"none of the {skipped:,} {unit}s could be read, so there is nothing to evaluate.")
     known = {str(label) for label in classifier.classes_.tolist()}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +13,14 @@ from filelock import Timeout
 from mnemon import checkpoint
 from mnemon import files as whole
 from mnemon.errors import MnemonError
-from mnemon.estimator import OnlineClassifier, saving, served
-from mnemon.own_data import asking
+from mnemon.estimator import OnlineClassifier, parameters, saving, served
+from mnemon.own_data import asking, trial
 from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import Budget, costs, spread
 from mnemon.own_data.places import check_outside
-from mnemon.own_data.readers.reader import NONE, Columns
 from mnemon.own_data.sharded import Shards, shards
-from mnemon.own_data.sources import Given, Lesson, Source, other_than_made, source_of
+from mnemon.own_data.sources import BadRow, Given, Lesson, Source, other_than_made, source_of
+from mnemon.readers.columns import NONE, Columns
 from mnemon.runtime.progress import SILENT, Bar, Progress
 from mnemon.runtime.signals import Stopped, watched
 
@@ -99,7 +97,11 @@ def alone(out: Path) -> Iterator[None]:
 def _classifier(out: Path, given: dict[str, Any], device: str, features: str) -> OnlineClassifier:
     """The model in `out`, or a new one; what was given must be what the model in `out` was made with."""
     if checkpoint.newest(out) == 0:
-        return OnlineClassifier(device=device, **{"features": features} | given)
+        made = OnlineClassifier(device=device, **{"features": features} | given)
+        if features == "open":  # else a row would be blamed for an option
+            parameters.choice(made.get_params(deep=False), (1,))
+            parameters.exam(made.exam)
+        return made
     classifier = OnlineClassifier.load(out, device=device)
     made = classifier.get_params(deep=False)
     for name, value in given.items():
@@ -162,13 +164,17 @@ class _Fitting:
                     self._save()
                     next_save = time.monotonic() + save_every
             self._merge_shards(stop, all=True)
-        except MnemonError:  # a row that cannot be learned: what was learned before it is whole
+        except MnemonError as error:  # a row that cannot be learned: what was learned before it is whole
             with contextlib.suppress(MnemonError):  # the first sentence counts
                 self._merge_shards(stop, all=True)
             if self.unsaved:
                 self._save()
+            if isinstance(error, BadRow):
+                raise MnemonError(f"{error} {self._kept()}") from None
             raise
         if not self.begun and not stop():
+            if self.source.unit == "rows" and not self.source.skipped:
+                raise MnemonError(f"{self.source.name} holds no rows, so there is nothing to learn.")
             count = "" if self.source.total is None else f"{self.source.total:,} "
             raise MnemonError(f"none of the {count}{self.source.unit} could be read, so there is nothing to learn.")
         if self.unsaved:
@@ -212,29 +218,22 @@ class _Fitting:
         """Learn the lesson; of a table, all but the rows the estimator refuses."""
         try:
             self._learn(lesson)
-        except MnemonError:
-            refused = self._refused(lesson)
-            if not refused or lesson.chunk is None:
+        except MnemonError as error:
+            if lesson.chunk is None:
                 raise
-            for place, sentence in refused.items():
+            refused = trial.refused(self.classifier, lesson.x, lesson.y, first=self.source.stops)
+            if not refused:
+                numbers = lesson.chunk.numbers
+                raise MnemonError(f"{self.source.where(numbers)}: {error}") from None
+            if self.source.stops and self.begun and (before := min(refused)):
+                self._learn(self.source.cut(lesson, before))
+            for place, sentence in sorted(refused.items()):
                 self.source.refuse(lesson.chunk.numbers[place], sentence)
             rest = lesson.chunk.without(set(refused))
             if len(rest):
                 self._learn(Lesson(rest.x, rest.y or [], lesson.mark))
-
-    def _refused(self, lesson: Lesson) -> dict[int, str]:
-        """Which rows the estimator refuses, and why; found with a copy that is thrown away, one row after the other."""
-        found: dict[int, str] = {}
-        if lesson.chunk is not None:
-            trial = copy.deepcopy(self.classifier)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for place in range(len(lesson.y)):
-                    try:
-                        asking.learn(trial, lesson.x[place : place + 1], lesson.y[place : place + 1])
-                    except MnemonError as error:
-                        found[place] = str(error)
-        return found
+            else:
+                self.journal.pass_over(lesson.mark)
 
     def _learn(self, lesson: Lesson) -> None:
         """Test, then train: the honest measure of a model that learns as it goes; as often as it may cost."""
@@ -256,6 +255,15 @@ class _Fitting:
         self.learned += len(lesson.y)
         self.unsaved = True
         self.bar.update(note=self._note())
+
+    def _kept(self) -> str:
+        """What became of the rows before one that stopped the fit."""
+        if self.learned == 1:
+            return "The row before it is learned and saved."
+        if self.learned:
+            return f"The {self.learned:,} rows before it are learned and saved."
+        known = self.source.known
+        return "Nothing was learned." if not known else f"Nothing was learned beyond the {known:,} rows known already."
 
     def _save(self) -> None:
         save(self.classifier, self.journal, self.out)

@@ -26,7 +26,7 @@ def files_of(folder: Path) -> list[File]:
         raise MnemonError(f"there is no folder {folder}.")
     found = [
         File(path, label, path.relative_to(folder / label).as_posix())
-        for label, paths in class_files(folder, classes_at_least=1).items()
+        for label, paths in class_files(folder, classes_at_least=1, skip_empty=True).items()
         for path in paths
     ]
     for file in found:

@@ -17,7 +17,8 @@ from torch import Tensor
 from mnemon import files as on_disk
 from mnemon.errors import MnemonError
 from mnemon.own_data.folder import DIGEST
-from mnemon.own_data.readers.reader import NONE, START, Columns, Position
+from mnemon.own_data.readers.reader import START, Position
+from mnemon.readers.columns import NONE, UNTIL_0_2, Columns
 
 LATELY = 1000  # samples
 
@@ -72,14 +73,18 @@ class Journal:
         return digest in self._files
 
     def add(self, mark: Mark, chunk: Chunk) -> None:
+        self.pass_over(mark)
+        self.chunks.append(chunk)
+        self.predicted += chunk.predicted
+        self.right += chunk.right
+
+    def pass_over(self, mark: Mark) -> None:
+        """Note as read what need not be read again."""
         self._files |= dict.fromkeys(mark.files)
         if mark.position is not None:
             self.tables[mark.table] = {at for at in self.tables.get(mark.table, ()) if at != mark.before} | {
                 mark.position
             }
-        self.chunks.append(chunk)
-        self.predicted += chunk.predicted
-        self.right += chunk.right
 
     def common(self, other: Journal) -> tuple[int, bool]:
         """How many files and tables are in both journals; and whether both have tables of one name and other content, which
@@ -172,15 +177,17 @@ def _columns(given: Tensor | None) -> Columns:
         return NONE
     try:
         found = on_disk.parsed(given.numpy().tobytes())
-        label, name, ignore = found["label"], found["id"], found["ignore"]
-        fine = all(isinstance(each, str | None) for each in (label, name)) and all(
-            isinstance(each, str) for each in ignore
-        )
+        label, name, between = found["label"], found["id"], found.get("separator")
+        lists = [found["ignore"], found.get("category", []), found.get("missing", UNTIL_0_2)]
+        strip = found.get("strip", "missing" in found)  # older models have names with their blanks
+        fine = all(isinstance(each, str | None) for each in (label, name, between)) and isinstance(strip, bool)
+        fine = fine and all(isinstance(each, list | tuple) and all(isinstance(t, str) for t in each) for each in lists)
     except (ValueError, KeyError, TypeError):
         fine = False
     if not fine:
         raise MnemonError(DAMAGED)
-    return Columns(label, name, tuple(ignore))
+    ignore, category, missing = map(tuple, lists)
+    return Columns(label, name, ignore, category, missing, between, strip)
 
 
 def _bytes(content: bytes) -> Tensor:

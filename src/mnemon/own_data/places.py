@@ -16,6 +16,12 @@ def check_outside(out: Path, folder: Path) -> None:
         raise MnemonError(f"{out} lies in {folder}, whose folders are classes; give an --out elsewhere.")
 
 
+def check_there(model: Path) -> None:
+    """Refuse a model's folder that does not exist, which is a misspelt name."""
+    if not model.is_dir():
+        raise MnemonError(f"there is no folder {model}, and so no model.")
+
+
 def check_no_model(out: Path) -> None:
     """Refuse an `out` that is the folder of a model, or lies in one."""
     for place in (out.resolve(), *_above(out)):

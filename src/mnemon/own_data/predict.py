@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +17,12 @@ from mnemon.data.images import KINDS, is_image
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, calibration
 from mnemon.learning.labels import Label
-from mnemon.own_data import asking
+from mnemon.own_data import asking, values
 from mnemon.own_data.images import ImageArray, ImageModel
 from mnemon.own_data.readers.reader import START, Chunk, Reader
+from mnemon.runtime.warn import heard
 
+logger = logging.getLogger(__name__)
 IMAGES, ROWS = 100, 1000  # in memory at once
 
 
@@ -91,7 +94,11 @@ def predict_rows(
         refused.append(Predicted(number, [], f"{reader.key} {number:,}: {sentence.removesuffix('.')}."))
 
     for chunk in reader.chunks(START, lambda: ROWS, refuse, labelled=labelled):
-        found = [*refused, *_answers(classifier, chunk, top, least, reader.key)]
+        chunk, unreadable = values.read(chunk, reader, classifier, learning=False)
+        for place, sentence in unreadable.items():
+            refuse(chunk.numbers[place], sentence)
+        chunk = chunk.without(set(unreadable)) if unreadable else chunk
+        found = [*refused, *(_answers(classifier, chunk, top, least, reader.key) if len(chunk) else ())]
         refused.clear()
         yield from sorted(found, key=lambda each: int(each.name))
     yield from refused
@@ -131,7 +138,11 @@ def _rows(
 
 def _asked(classifier: OnlineClassifier, x: Any, least: float | None) -> Iterator[tuple[NDArray[np.float64], bool]]:
     """The probabilities of each sample, and whether it is unsure."""
-    rows, unsure = asking.probabilities(classifier, x), asking.unsure(classifier, x, least)
+    said: dict[str, None] = {}
+    with heard(lambda sentence: said.update({sentence: None})):
+        rows, unsure = asking.probabilities(classifier, x), asking.unsure(classifier, x, least)
+    for sentence in said:
+        logger.warning(sentence)
     return zip(rows, unsure.tolist(), strict=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,17 +17,23 @@ from mnemon.errors import MnemonError, check_known
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 from mnemon.own_data import folder as folders
+from mnemon.own_data import values
 from mnemon.own_data.asking import labels_of
 from mnemon.own_data.folder import File
 from mnemon.own_data.images import ImageArray, ImageModel
 from mnemon.own_data.journal import Journal, Mark, table_key
 from mnemon.own_data.readers import is_array, is_table, open_reader
-from mnemon.own_data.readers.reader import NONE, START, Changed, Chunk, Columns, Position, Reader, holds
+from mnemon.own_data.readers.reader import START, Changed, Chunk, Position, Reader, holds
+from mnemon.readers.columns import MISSING, NONE, Columns
 from mnemon.runtime.progress import Bar
 
 logger = logging.getLogger(__name__)
 SIZE = 32  # pixels a side: what the reduced ResNet-18 was made for, and a CPU learns in good time
 BAD = ("stop", "skip")  # what a row that cannot be learned does
+
+
+class BadRow(MnemonError):
+    """A row cannot be learned, and that is to stop the fit."""
 
 
 class Lesson(NamedTuple):
@@ -50,7 +57,9 @@ class Given(NamedTuple):
 
 class Source(Protocol):
     unit: str  # what a sample is: "images", "rows"
+    name: str  # of the folder or file
     longest: int  # samples of a chunk
+    stops: bool  # at the first sample that cannot be learned
     features: str  # of a new model: "open" where samples have named features, which may be missing or come later
     total: int | None  # samples, where it is known
     known: int  # samples that had been learned before
@@ -63,7 +72,13 @@ class Source(Protocol):
         """What was not learned yet. `length` is asked once for each lesson, when the one before is learned."""
 
     def refuse(self, number: int, sentence: str) -> None:
-        """A sample that was handed out cannot be learned."""
+        """A sample that was handed out cannot be learned; raises BadRow if that is to stop the fit."""
+
+    def where(self, numbers: list[int]) -> str:
+        """Which samples these are, to a person."""
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        """The first rows of a lesson, marked as far as they go."""
 
 
 def source_of(path: Path, given: Given) -> Source:
@@ -78,14 +93,16 @@ class FolderSource:
 
     unit = "images"
     longest = 250
+    stops = True
     features = "fixed"
 
     def __init__(self, folder: Path, given: Given) -> None:
         if given.columns != NONE or given.labels or given.bad:
             raise MnemonError(
-                f"{folder} is a folder, whose sub-folders are the classes: --label, --labels, --id, --ignore and --bad are for "
-                "tables and arrays."
+                f"{folder} is a folder, whose sub-folders are the classes: --label, --labels, --id, --ignore, --category, "
+                "--missing, --separator and --bad are for tables and arrays."
             )
+        self.name = str(folder)
         self._files = folders.files_of(folder)
         self.order, self._size = given.order or "shuffled", given.size
         folders.check_order(self.order)
@@ -123,6 +140,12 @@ class FolderSource:
     def refuse(self, number: int, sentence: str) -> None:
         raise MnemonError(sentence)
 
+    def where(self, numbers: list[int]) -> str:
+        return f"{len(numbers):,} images"
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        return lesson._replace(x=lesson.x[:rows], y=lesson.y[:rows], mark=Mark(files=lesson.mark.files[:rows]))
+
     def _lesson(self, read: list[tuple[bytes, str, ImageArray]]) -> Lesson:
         digests, names, images = zip(*read, strict=True)
         y = labels_of(self.model.classifier, list(names), numbers=False)
@@ -149,12 +172,14 @@ class TableSource:
     longest = 1000
 
     def __init__(self, path: Path, given: Given) -> None:
+        self.name = str(path)
         self.features = "fixed" if is_array(path) else "open"
         for name, value in (("order", given.order), ("size", given.size)):
             if value is not None:
                 raise MnemonError(f"--{name} is for folders of images; the rows of {path} are learned as they come.")
-        self.bad = given.bad or "stop"
-        check_known("--bad", self.bad, BAD)
+        bad = given.bad or "stop"
+        check_known("--bad", bad, BAD)
+        self.stops, self._stopped = bad == "stop", False
         self.path, self._given, self._labels = path, given.columns, given.labels
         self._reader = open_reader(path, given.columns, given.labels)
         self.total: int | None = None
@@ -174,17 +199,25 @@ class TableSource:
             for chunk in self._reader.chunks(start, length, self.refuse, labelled=True):
                 if stop():
                     return
+                if self._stopped and not self._classifier.__sklearn_is_fitted__():
+                    continue  # the first rows decide what the features are: no model begins with a part of its first chunk
                 bar.update(total=round(chunk.position.rows / chunk.done))
-                assert chunk.y is not None
-                y = (
-                    chunk.y
-                    if self._reader.typed
-                    else labels_of(self._classifier, list(map(str, chunk.y)), numbers=True)
-                )
-                self._journal.columns = kept_with(self._given, self._journal)
-                mark = Mark(table=key, before=start, position=chunk.position)
+                if not is_array(self.path):
+                    self._journal.columns = kept_with(self._given, self._journal)
+                lesson, refused = self._lesson(chunk, Mark(table=key, before=start, position=chunk.position))
+                if refused and self.stops:
+                    first = min(refused)
+                    if first and self._classifier.__sklearn_is_fitted__():
+                        yield self.cut(lesson, first)
+                for place, sentence in sorted(refused.items()):
+                    self.refuse(chunk.numbers[place], sentence)
+                if refused and lesson.chunk is not None:
+                    kept = lesson.chunk.without(set(refused))
+                    lesson = Lesson(kept.x, kept.y or [], lesson.mark, kept)
+                if not lesson.y:
+                    continue  # the next one begins where this one did
                 start = chunk.position
-                yield Lesson(chunk.x, y, mark, replace(chunk, y=y))
+                yield lesson
                 bar.update(completed=chunk.position.rows)
         except Changed as error:
             raise MnemonError(
@@ -192,18 +225,36 @@ class TableSource:
                 "name; nothing was learned from it."
             ) from None
 
+    def _lesson(self, chunk: Chunk, mark: Mark) -> tuple[Lesson, dict[int, str]]:
+        """A chunk as it is learned; and which of its rows cannot be, and why."""
+        assert chunk.y is not None, "labels were asked for"
+        y = chunk.y if self._reader.typed else labels_of(self._classifier, list(map(str, chunk.y)), numbers=True)
+        found, refused = values.read(replace(chunk, y=y), self._reader, self._classifier, learning=True)
+        return Lesson(found.x, y, mark, found), refused
+
     def _start(self, positions: list[Position]) -> Position:
         """Where it was read to: the furthest of several, which tables of one name in merged models have."""
         if len(positions) > 1:
             positions = [at for at in positions if holds(self._reader, at)] or positions
         return positions[0] if positions else START
 
+    def where(self, numbers: list[int]) -> str:
+        key, first, last = self._reader.key, numbers[0], numbers[-1]
+        return f"{self.path}, " + (f"{key} {first:,}" if first == last else f"{key}s {first:,} to {last:,}")
+
+    def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        assert lesson.chunk is not None, "a table hands out rows"
+        (again,) = itertools.islice(
+            self._reader.chunks(lesson.mark.before, lambda: rows, lambda *_: None, labelled=True), 1
+        )
+        kept = replace(lesson.chunk.without(set(range(rows, len(lesson.y)))), position=again.position)
+        return Lesson(kept.x, kept.y or [], lesson.mark._replace(position=again.position), kept)
+
     def refuse(self, number: int, sentence: str) -> None:
-        where = f"{self.path}, {self._reader.key} {number:,}: {sentence.removesuffix('.')}"
-        if self.bad == "stop":
-            raise MnemonError(
-                f"{where}; repair it, or leave such rows out with --bad skip. What was learned before is kept."
-            )
+        where = f"{self.where([number])}: {sentence.removesuffix('.')}"
+        if self.stops:
+            self._stopped = True
+            raise BadRow(f"{where}; repair it, or leave such rows out with --bad skip.")
         self.skipped += 1
         logger.warning(f"skipped: {where}.")
 
@@ -211,21 +262,33 @@ class TableSource:
 def kept_with(given: Columns, journal: Journal) -> Columns:
     """What the command says of the columns, and where it says nothing, what was said of the tables before."""
     kept = journal.columns
-    return Columns(given.label or kept.label, given.id or kept.id, given.ignore or kept.ignore)
+    return Columns(
+        given.label or kept.label,
+        given.id or kept.id,
+        given.ignore or kept.ignore,
+        given.category or kept.category,
+        next((each for each in (given.missing, kept.missing) if each is not None), MISSING),
+        given.separator or kept.separator,
+        kept.strip,
+    )
 
 
 def with_kept(reader: Reader, path: Path, given: Columns, labels: Path | None, journal: Journal) -> Reader:
     """The reader with these columns, as far as they are given or the table has them."""
-    columns = kept_with(given, journal)
-    if is_array(path) or columns == given:
+    if is_array(path):
         return reader
+    columns = kept_with(given, journal)
 
     def there(name: str | None) -> bool:
         return name is not None and (reader.names is None or name in reader.names)
 
     name = columns.id if given.id or there(columns.id) else None
     ignore = given.ignore or tuple(filter(there, columns.ignore))
-    return open_reader(path, Columns(columns.label, name, ignore), labels)
+    category = given.category or tuple(filter(there, columns.category))
+    found = open_reader(path, columns._replace(id=name, ignore=ignore, category=category), labels)
+    if found.notice is not None:
+        logger.warning(found.notice)
+    return found
 
 
 def refuse_images(classifier: OnlineClassifier, folder: Path, path: Path) -> None:

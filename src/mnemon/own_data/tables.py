@@ -7,8 +7,9 @@ from pathlib import Path
 from mnemon.estimator import OnlineClassifier
 from mnemon.own_data.journal import Journal
 from mnemon.own_data.readers import open_reader
-from mnemon.own_data.readers.reader import Columns, Reader
+from mnemon.own_data.readers.reader import Reader
 from mnemon.own_data.sources import refuse_images, with_kept
+from mnemon.readers.columns import Columns
 
 
 def open_table(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving
+from mnemon.estimator.taking_back import NothingLeft
 from mnemon.learning.labels import Label
 from mnemon.own_data.asking import labels_of
 from mnemon.own_data.fit import alone, save
@@ -34,7 +35,12 @@ def forget(out: Path, label: str) -> Label:
         classifier = OnlineClassifier.load(out)
         journal = Journal(classifier._beside)
         (known,) = labels_of(classifier, [label], numbers=False)
-        classifier.forget(label=known)
+        try:
+            classifier.forget(label=known)
+        except NothingLeft:
+            raise MnemonError(
+                f"{known!r} is the only class of {out}, so nothing would be left; delete the folder {out} instead."
+            ) from None
         save(classifier, journal, out)
         return known
 

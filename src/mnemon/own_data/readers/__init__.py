@@ -21,7 +21,8 @@ from mnemon.own_data.readers.arrays import ArrayReader
 from mnemon.own_data.readers.csv_file import CsvReader
 from mnemon.own_data.readers.ndjson import NdjsonReader
 from mnemon.own_data.readers.parquet import ParquetReader
-from mnemon.own_data.readers.reader import NONE, Columns, Reader
+from mnemon.own_data.readers.reader import Reader
+from mnemon.readers.columns import NONE, Columns
 
 KINDS = ".csv, .tsv, .ndjson, .jsonl, .parquet, .npz or .npy"
 TABLES: dict[str, Callable[[Path, Columns], Reader]] = {

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mnemon.errors import MnemonError
 from mnemon.own_data.readers.reader import DIGEST, START, Changed, Chunk, Length, Position, Refuse
+from mnemon.readers.columns import NONE
 
 BLOCK = 1000  # rows digested at once
 
@@ -23,6 +24,8 @@ class ArrayReader:
     key = "row"
     names: list[str] | None = None
     typed = True
+    columns = NONE
+    notice: str | None = None
 
     def __init__(self, path: Path, labels: Path | None = None) -> None:
         self.path = path

@@ -5,33 +5,33 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
-from mnemon.own_data.readers.reader import START, Chunk, Columns, Length, Position, Refuse
-from mnemon.own_data.readers.records import Records, Row, check_label
+from mnemon.own_data.readers.reader import START, Chunk, Length, Position, Refuse
+from mnemon.own_data.readers.records import Records
+from mnemon.readers.columns import Columns, check_columns, check_label, header, separator
+from mnemon.readers.rows import Row
 
 
 class CsvReader(Records):
-    """Numbers are floats, an empty cell is a missing value, any other text is a text. UTF-8; the separator is the comma, of
-    .tsv files the tab."""
+    """All cells are text: what they stand for depends on what the model knows. UTF-8; the separator is the comma, of .tsv
+    files the tab, or what the header shows."""
 
     typed = False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         super().__init__(columns)
         self.path = path
-        self._separator = "\t" if path.suffix.lower() == ".tsv" else ","
         self._lines: Lines | None = None
         self._count = 0
+        self._separator = self._found_separator()
         first = Lines(path)
         try:
             self.names = self.header = self._header(self._cells(first))
         finally:
             first.close()
-        self._rest = [name for name in self.header if name not in (columns.label, columns.id, *columns.ignore)]
-        self.check_columns(self.header, path)
+        check_columns(columns, self.header, path)
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
         if labelled:
@@ -77,33 +77,26 @@ class CsvReader(Records):
             names = next(cells, [])
         except (csv.Error, BadLine) as error:
             raise MnemonError(f"{self.path}: the header cannot be read: {error}.") from None
-        if not names:
-            raise MnemonError(
-                f"{self.path} begins with an empty line; it needs a header with the names of its columns."
-            )
-        for place, name in enumerate(names, 1):
-            if name == "":
-                raise MnemonError(
-                    f"column {place} of {self.path} has no name; a row number is best left out of the file."
-                )
-            if names.index(name) + 1 < place:
-                raise MnemonError(f"two columns of {self.path} are called {name!r}.")
-        return names
+        return header(names, self.path, strip=self.columns.strip)
+
+    def _found_separator(self) -> str:
+        usual = self.columns.separator or ("\t" if self.path.suffix.lower() == ".tsv" else ",")
+        first = Lines(self.path)
+        try:
+            line = next(first, "")
+        except BadLine:  # said of the header
+            return usual
+        finally:
+            first.close()
+        if not line:
+            raise MnemonError(f"{self.path} is empty; it needs a header with the names of its columns.")
+        found = separator(line, usual)
+        if found != usual:
+            name = "a tab" if found == "\t" else repr(found)
+            self.notice = f"the cells of {self.path} are separated by {name}, as its header shows."
+        return found
 
     def _row(self, cells: list[str]) -> Row | str:
         if len(cells) != len(self.header):
             return f"there are {len(cells)} cells, and the header has {len(self.header)}"
-        row: Row = dict(zip(self.header, cells, strict=True))
-        for name in self._rest:  # a label and an identifier stay text
-            row[name] = _value(row[name])
-        return row
-
-
-def _value(text: str) -> Any:
-    if not text:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return text if "_" in text else number  # Python reads 1_000 as a number, and nobody else does
+        return dict(zip(self.header, cells, strict=True))

@@ -9,8 +9,10 @@ from typing import Any
 from mnemon import files
 from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
-from mnemon.own_data.readers.reader import Chunk, Columns, Length, Position, Refuse
-from mnemon.own_data.readers.records import Records, Row
+from mnemon.own_data.readers.reader import Chunk, Length, Position, Refuse
+from mnemon.own_data.readers.records import Records
+from mnemon.readers.columns import Columns
+from mnemon.readers.rows import Row, nested
 
 
 class NdjsonReader(Records):
@@ -63,7 +65,4 @@ def _row(line: str) -> Row | str:
         return f"the line is not JSON ({error})"
     if not isinstance(found, dict):
         return f"the line is a JSON {type(found).__name__}, and a row is an object"
-    nested = next((name for name, value in found.items() if isinstance(value, dict | list)), None)
-    if nested is not None:
-        return f"{nested!r} is nested; each field of a row is a number, a text, true, false or null"
-    return found
+    return nested(found) or found

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.errors import MnemonError
-from mnemon.own_data.readers.reader import DIGEST, Changed, Chunk, Columns, Length, Position, Refuse
-from mnemon.own_data.readers.records import Records, Row, check_label
+from mnemon.own_data.readers.reader import DIGEST, Changed, Chunk, Length, Position, Refuse
+from mnemon.own_data.readers.records import Records
+from mnemon.readers.columns import Columns, check_columns, check_label
+from mnemon.readers.rows import Row
 
 AT_ONCE = 1000  # rows made Python's at once
 
@@ -27,7 +29,7 @@ class ParquetReader(Records):
         self.names = self._names = list(self._file.schema_arrow.names)
         if len(set(self._names)) < len(self._names):
             raise MnemonError(f"two columns of {path} have the same name.")
-        self.check_columns(self._names, path)
+        check_columns(columns, self._names, path)
         self._restart()
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:

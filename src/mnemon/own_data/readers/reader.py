@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
+from mnemon.readers.columns import Columns
 
 DIGEST = 16  # bytes
-
-
-class Columns(NamedTuple):
-    """Which columns of a table are no features."""
-
-    label: str | None = None
-    id: str | None = None  # names the row in what is written
-    ignore: tuple[str, ...] = ()
-
-
-NONE = Columns()
 
 
 class Position(NamedTuple):
@@ -57,9 +48,8 @@ class Chunk:
 
 
 Length = Callable[[], int]  # of the next chunk: it may depend on what was done with the chunks before
-Refuse = Callable[
-    [int, str], None
-]  # told the number of a row and what is wrong with it; what it raises ends the reading
+# Told the number of a row and what is wrong with it; what it raises ends the reading, once the rows before it are handed out.
+Refuse = Callable[[int, str], None]
 
 
 class Changed(MnemonError):
@@ -69,7 +59,10 @@ class Changed(MnemonError):
 class Reader(Protocol):
     key: str  # what a number counts: "line" or "row"
     names: list[str] | None  # of the columns, where the file states them once
-    typed: bool  # whether a label has a type of its own; in a CSV file all are text
+    typed: bool  # whether labels and values have types of their own; in a CSV file all are text
+    path: Path
+    columns: Columns
+    notice: str | None  # what was found out about the file and should be said
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
         """The samples behind `start`. A row that is none is refused and passed over. Raises Changed if the file does not
