@@ -149,6 +149,47 @@ def test_frames_and_arrays_that_must_not_be_written_to_are_taken_in_silence(toy)
         torch.set_warn_always(always)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: streams.split(y, tasks=3, seed=0),
+        lambda y: streams.split(y, tasks=1, seed=0),
+        lambda y: streams.smooth(y, length=240, seed=0),
+        lambda y: streams.blurry(y, tasks=3, seed=0),
+        lambda y: streams.iid(y, epochs=2, seed=0),
+    ],
+    ids=["split", "one task", "smooth", "blurry", "iid"],
+)
+def test_a_stream_of_other_labels_is_refused(toy, make):
+    """Made before the arrays were shuffled, a stream would teach other classes than it says."""
+    _, (x, y, x_test, y_test) = toy
+    made, order = make(y), np.random.default_rng(0).permutation(len(y))
+    with pytest.raises(MnemonError, match="made from other labels, or from these before they were shuffled"):
+        mnemon.run("er", made, data=(x[order], y[order], x_test, y_test), lr=0.1)
+    whole = mnemon.run("er", made, data=(x, y, x_test, y_test), lr=0.1)
+    longer = (
+        np.concatenate([x, x[:9]]),
+        np.concatenate([y, y[:9]]).astype(np.int8),
+        x_test,
+        y_test,
+    )  # more than it uses
+    assert mnemon.run("er", made, data=longer, lr=0.1)["accuracy_matrix"] == whole["accuracy_matrix"]
+
+
+def test_a_stream_made_by_hand_has_the_classes_of_its_tasks(toy):
+    stream, (x, y, x_test, y_test) = toy
+    by_hand = streams.Stream("split", stream.indices, stream.boundaries, stream.tasks)
+    same = [
+        mnemon.run("er", each, data=(x, y, x_test, y_test), lr=0.1)["accuracy_matrix"] for each in (stream, by_hand)
+    ]
+    assert same[0] == same[1]
+    names = np.array(["zebra", "ape", "cat", "dog", "eel", "fox"], object)
+    tasks = (("zebra", "ape"), ("cat", "fox"), ("eel", "dog"))
+    wrong = streams.Stream("split", stream.indices, stream.boundaries, tasks)
+    with pytest.raises(MnemonError, match="task 2 has a sample of the class 'dog', which is none of its"):
+        mnemon.run("er", wrong, data=(x, names[y], x_test, names[y_test]), lr=0.1)
+
+
 def with_nan(x):
     x = x.copy()
     x[7, 3] = np.nan

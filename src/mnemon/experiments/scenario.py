@@ -22,6 +22,7 @@ from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import backbone_for
+from mnemon.streams.stream import digest
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def array_scenario(
         raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
     if len(stream.indices) and int(stream.indices.max()) >= len(x):
         raise MnemonError(f"the stream points to sample {int(stream.indices.max())}, but x has only {len(x)}.")
+    _check_arrivals(stream, y)
     for number, classes in enumerate(stream.tasks, 1):
         for label in classes:
             if not (y_test == label).any():
@@ -146,6 +148,22 @@ def array_scenario(
         backbone="auto",
         data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test), "stream": _checksum(stream.indices)},
     )
+
+
+def _check_arrivals(stream: streams.Stream, y: NDArray[Any]) -> None:
+    """Refuse a stream that was made from other labels than y."""
+    remedy = (
+        "the stream was made from other labels, or from these before they were shuffled; make it from the y of data."
+    )
+    arriving = y[stream.indices]
+    if len(stream.boundaries) == len(stream.tasks):
+        for number, (start, stop) in enumerate(zip((0, *stream.boundaries), stream.boundaries, strict=False), 1):
+            foreign = np.flatnonzero(~np.isin(arriving[start:stop], stream.tasks[number - 1]))
+            if len(foreign):
+                label = arriving[start:stop][foreign[:1]].tolist()[0]
+                raise MnemonError(f"task {number} has a sample of the class {label!r}, which is none of its: {remedy}")
+    if stream.arrivals and stream.arrivals != digest(arriving):
+        raise MnemonError(f"the samples do not have the classes in which the stream lets them arrive: {remedy}")
 
 
 def _checksum(*arrays: Tensor | NDArray[Any]) -> str:
