@@ -8,7 +8,6 @@ OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
-from mnemon import files, streams
+from mnemon import files, rng, streams
 from mnemon.errors import Diverged, MnemonError, check_known
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
@@ -93,7 +92,10 @@ def run(
     with a stream or network of your own is made again, since no name tells whether it is the same, and so is one with a class
     that no file holds (typed in, or made by a function); the report takes the latest.
     """
-    seed = operator.index(seed)  # NumPy's integers too
+    if "seeds" in options:
+        raise MnemonError("mnemon.run makes one run, with seed=0 or another; call it once for each of several seeds.")
+    rng.check_seed(seed)
+    seed = int(seed)  # NumPy's integers too
     if not isinstance(out, str | os.PathLike | None):
         raise MnemonError(f"out must name a folder, not {out!r}.")
     where = choose_device(device)
