@@ -190,6 +190,30 @@ def test_a_stream_made_by_hand_has_the_classes_of_its_tasks(toy):
         mnemon.run("er", wrong, data=(x, names[y], x_test, names[y_test]), lr=0.1)
 
 
+@pytest.mark.parametrize(
+    ("scaled", "words"),
+    [
+        (
+            lambda x: np.clip(4 * x + 8, 0, 16).astype(np.uint8),
+            "x is uint8 and its largest value is 16: .* from 0 to 255",
+        ),
+        (lambda x: x * 255 / np.abs(x).max(), "x has floats as large as 255, .* scale them"),
+    ],
+    ids=["digits as uint8", "pixels as floats"],
+)
+def test_samples_of_another_scale_are_pointed_out(toy, scaled, words):
+    stream, (x, y, x_test, y_test) = toy
+    with pytest.warns(UserWarning, match=words) as found:
+        mnemon.run("er", stream, data=(scaled(x), y, scaled(x_test), y_test), lr=0.001)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    with (
+        pytest.raises(MnemonError, match="inputs far beyond −1 to 1 do this too"),
+        pytest.warns(UserWarning, match="scale them"),
+    ):
+        mnemon.run("er", stream, data=(x * 1e15, y, x_test, y_test), lr=0.1)
+
+
 def with_nan(x):
     x = x.copy()
     x[7, 3] = np.nan

@@ -270,7 +270,7 @@ class Learner(Gradients):
         if step >= 0:
             raise Diverged(
                 f"the loss {self.objective.name} of {self.method.name} was not finite at step {step}: training diverged "
-                f"(learning rate {self.method.lr}) or an input was not finite."
+                f"(learning rate {self.method.lr}; inputs far beyond −1 to 1 do this too) or an input was not finite."
             )
 
     # --- what methods, losses and classifiers work with
