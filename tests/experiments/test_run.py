@@ -244,6 +244,7 @@ def with_nan(x):
         (lambda s, d: ("split-digits", d), "brings its own data"),
         (lambda s, d: ("split-digit", None), "did you mean 'split-digits'"),
         (lambda s, d: ("smooth-digits-5", None), "has no tasks"),
+        (lambda s, d: ("smooth-digits-1", None), r"a spread is written with a point, as -1\.0\."),
         (lambda s, d: ("split-digits-0", None), "unknown stream"),
         (lambda s, d: ("split-digits-", None), "unknown stream"),
         (lambda s, d: (s, (d[0].astype(int), d[1], d[2].astype(int), d[3])), "holds int64: pass images as uint8"),

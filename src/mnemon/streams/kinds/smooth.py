@@ -99,7 +99,10 @@ class Smooth(Schedule):
         if not parameters:
             return cls()
         if re.fullmatch(r"[1-9][0-9]{0,5}", parameters):
-            raise MnemonError(f"a Smooth stream has no tasks: leave out the -{parameters}.")
+            raise MnemonError(
+                f"a Smooth stream has no tasks: leave out the -{parameters}; a spread is written with a point, as "
+                f"-{parameters}.0."
+            )
         if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,4}", parameters):
             return None
         if not float(parameters) > 0:
