@@ -14,6 +14,7 @@ from mnemon import MnemonError, data, metrics, streams
 from mnemon.experiments import protocol
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.run import Run
+from mnemon.experiments.runner import run_all
 from mnemon.experiments.scenario import array_scenario, make_scenario, named_scenario
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
@@ -212,6 +213,19 @@ def test_samples_of_another_scale_are_pointed_out(toy, scaled, words):
         pytest.warns(UserWarning, match="scale them"),
     ):
         mnemon.run("er", stream, data=(x * 1e15, y, x_test, y_test), lr=0.1)
+
+
+def test_small_images_are_told_how_far_they_are_shifted(tmp_path, caplog):
+    """A shift by four pixels takes half of an image of eight away."""
+    said = "augment shifts images by up to 4 pixels and mirrors them, whatever their size; these have 8×8 pixels."
+    mnemon.run("er", "split-digits", augment="all")
+    assert caplog.messages == [said]
+    caplog.clear()
+    run_all([Spec("er", "split-digits", s, options={"augment": "replay"}) for s in (0, 1)], tmp_path, device="cpu")
+    assert caplog.messages.count(said) == 1
+    caplog.clear()
+    mnemon.run("er", "split-digits")
+    assert not caplog.messages
 
 
 def with_nan(x):

@@ -134,7 +134,8 @@ class Method:
     )
     augment: str = option(
         "none",
-        "images are shifted and mirrored at random in training: none, all of them, or those replayed",
+        f"images are shifted by up to {SHIFT} pixels and mirrored at random in training, whatever they show and however small "
+        "they are: none, all of them, or those replayed",
         choices=AUGMENTED,
         since="0.2",
     )
