@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from mnemon import MnemonError
 from mnemon.cli import hyper_parameters
 from mnemon.cli.hyper_parameters import collect_options, declared
+from mnemon.learning.build import choose
+from mnemon.learning.methods import methods
 from mnemon.runtime.cache_folder import cache_dir
 
 
@@ -41,6 +44,33 @@ def test_what_is_damaged_or_of_other_classes_is_made_again(path, content, monkey
     assert "lr" in collect_options().__annotations__
     assert calls == [1]
     assert json.loads(path.read_text())["stamp"] == stamp
+
+
+@pytest.mark.parametrize(
+    ("words", "has", "lacks"),
+    [
+        ("--method er", {"lr", "memory_size", "replay_classes"}, {"gamma", "candidates", "edit_rate"}),
+        ("--method hybrid", {"lr", "gamma", "alpha", "divisor"}, {"candidates"}),
+        ("--method=hybrid --loss=pnca", {"lr", "scale"}, {"alpha", "divisor"}),
+        ("--method er --loss ms", {"alpha", "divisor"}, {"gamma"}),
+        ("--method fine-tune", {"lr", "batch_size"}, {"memory_size", "replay_size", "forward"}),
+        ("--method hybird", {"lr", "gamma", "candidates"}, set()),
+        ("", {"lr", "gamma", "candidates"}, set()),
+    ],
+)
+def test_help_behind_a_method_shows_what_it_takes(words, has, lacks):
+    shown = collect_options([*words.split(), "--help"]).__annotations__.keys()
+    assert has <= shown
+    assert not lacks & shown
+    assert collect_options(words.split()).__annotations__ == collect_options().__annotations__  # a run takes them all
+
+
+def test_help_shows_what_a_run_does_not_refuse():
+    for name in methods():
+        shown = collect_options(["--method", name, "--help"]).__annotations__.keys()
+        with pytest.raises(MnemonError) as refused:
+            choose(name, given={"nothing": 1})
+        assert str(refused.value).endswith(f"; it has {', '.join(sorted(shown))}.")
 
 
 def test_a_changed_class_is_noticed(path, monkeypatch):

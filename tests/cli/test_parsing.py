@@ -24,7 +24,10 @@ RUN = "run --method er --stream split-digits"
         (f"{RUN} --leaning-rate 3", "run has no option --leaning-rate; see `mnemon run --help`."),
         ("run --mehtod er --stream split-digits", "run has no option --mehtod; did you mean --method?"),
         ("tune --lr 0.1", "tune has no option --lr; name the values to try with --grid lr=0.1."),
-        ("tune --memory-size=3", "tune has no option --memory-size; name the values to try with --grid memory_size=3."),
+        (
+            "tune --weight-decay=3",
+            "tune has no option --weight-decay; name the values to try with --grid weight_decay=3.",
+        ),
         ("tune --lr", "tune has no option --lr; name the values to try with --grid lr=VALUE,VALUE."),
         ("tune --sedes 3", "tune has no option --sedes; did you mean --seeds?"),
         ("run --method er", "run needs --stream NAME; see `mnemon run --help`."),

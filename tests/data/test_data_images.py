@@ -69,6 +69,17 @@ def test_file_names_do_not_matter_to_the_content(root: Path) -> None:
     assert data.check("birds") == before
 
 
+def test_a_dataset_that_is_replaced_is_said_to_be(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data.import_("birds", root, quiet=True)
+    before = data.check("birds")
+    data.import_("birds", root, quiet=True)
+    assert not caplog.messages  # the same content
+    (root / "wren" / "0.png").unlink()
+    data.import_("birds", root, quiet=True)
+    (said,) = caplog.messages
+    assert f"birds was replaced: its content SHA-256 was {before} (from {root}) and is {data.check('birds')};" in said
+
+
 def test_a_cut_the_folder_already_has_is_kept(tmp_path: Path) -> None:
     for part, greys in (("train", (1, 2, 3)), ("test", (4,))):
         for name in ("a", "b"):

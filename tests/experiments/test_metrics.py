@@ -71,7 +71,28 @@ def test_no_interval_where_there_is_none(values):
         metrics.confidence_interval(values)
 
 
-@pytest.mark.parametrize("a", [[], [1.0, 2.0], [[1.0, nan]]])
+@pytest.mark.parametrize("above", [0.0, 99.0, nan])
+@pytest.mark.parametrize("metric", [m for m in metrics.__all__ if m not in ("area_under_curve", "confidence_interval")])
+def test_tasks_that_were_not_learned_yet_take_no_part(metric, above):
+    """Others write zeros there, or the accuracy on the tasks to come."""
+    full = np.array(A)
+    full[np.triu_indices(3, 1)] = above
+    assert getattr(metrics, metric)(full) == getattr(metrics, metric)(A)
+
+
+@pytest.mark.parametrize("samples", [[100], [100, 200, 300], [200, 100], [100, 100]])
+def test_an_area_needs_rising_samples(samples):
+    assert metrics.area_under_curve([[50.0], [70.0]], [100, 400]) == (50 * 100 + 70 * 300) / 400
+    with pytest.raises(MnemonError, match="one for each of the 2 evaluations"):
+        metrics.area_under_curve([[50.0], [70.0]], samples)
+
+
+def test_a_row_without_an_accuracy_is_refused():
+    with pytest.raises(MnemonError, match="each row of an accuracy matrix"):
+        metrics.anytime_accuracy([[nan, 50.0], [40.0, 60.0]])
+
+
+@pytest.mark.parametrize("a", [[], [1.0, 2.0], [[1.0, nan]], [[90.0], [60.0, 80.0]], [["high"]]])
 def test_what_is_not_a_matrix_is_refused(a):
     with pytest.raises(MnemonError, match="accuracy matrix"):
         metrics.average_accuracy(a)

@@ -135,6 +135,17 @@ def test_a_changed_file_is_another_run_and_the_report_shows_both(capsys, folder)
     assert all(line.startswith("mnemon run --method mine.py:Hardest ") for line in commands(section))
 
 
+def test_a_report_that_does_not_know_the_method_names_its_losses(capsys, monkeypatch):
+    """Else two losses of one method would have one name."""
+    run(*RUN, capsys=capsys)
+    run(*RUN[:5], "--loss", "mine.py:Focal", *RUN[5:], capsys=capsys)
+    named = {group.name for section in groups.read(Path("out")) for group in section.groups}
+    assert named == {"hardest + softmax", "hardest (focal loss) + softmax"}
+    monkeypatch.setattr(plugins, "_added", {kind: {} for kind in plugins.BASES})
+    named = {group.name for section in groups.read(Path("out")) for group in section.groups}
+    assert named == {"hardest (CE loss) + softmax", "hardest (focal loss) + softmax"}
+
+
 def test_a_record_that_names_a_file_imports_nothing(folder, capsys):
     run(*RUN, capsys=capsys)
     (folder / "evil.py").write_text("raise SystemExit('executed')\n")

@@ -14,6 +14,7 @@ from mnemon import MnemonError, data, metrics, streams
 from mnemon.experiments import protocol
 from mnemon.experiments.executor import Executor
 from mnemon.experiments.run import Run
+from mnemon.experiments.runner import run_all
 from mnemon.experiments.scenario import array_scenario, make_scenario, named_scenario
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
@@ -149,6 +150,84 @@ def test_frames_and_arrays_that_must_not_be_written_to_are_taken_in_silence(toy)
         torch.set_warn_always(always)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: streams.split(y, tasks=3, seed=0),
+        lambda y: streams.split(y, tasks=1, seed=0),
+        lambda y: streams.smooth(y, length=240, seed=0),
+        lambda y: streams.blurry(y, tasks=3, seed=0),
+        lambda y: streams.iid(y, epochs=2, seed=0),
+    ],
+    ids=["split", "one task", "smooth", "blurry", "iid"],
+)
+def test_a_stream_of_other_labels_is_refused(toy, make):
+    """Made before the arrays were shuffled, a stream would teach other classes than it says."""
+    _, (x, y, x_test, y_test) = toy
+    made, order = make(y), np.random.default_rng(0).permutation(len(y))
+    with pytest.raises(MnemonError, match="made from other labels, or from these before they were shuffled"):
+        mnemon.run("er", made, data=(x[order], y[order], x_test, y_test), lr=0.1)
+    whole = mnemon.run("er", made, data=(x, y, x_test, y_test), lr=0.1)
+    longer = (
+        np.concatenate([x, x[:9]]),
+        np.concatenate([y, y[:9]]).astype(np.int8),
+        x_test,
+        y_test,
+    )  # more than it uses
+    assert mnemon.run("er", made, data=longer, lr=0.1)["accuracy_matrix"] == whole["accuracy_matrix"]
+
+
+def test_a_stream_made_by_hand_has_the_classes_of_its_tasks(toy):
+    stream, (x, y, x_test, y_test) = toy
+    by_hand = streams.Stream("split", stream.indices, stream.boundaries, stream.tasks)
+    same = [
+        mnemon.run("er", each, data=(x, y, x_test, y_test), lr=0.1)["accuracy_matrix"] for each in (stream, by_hand)
+    ]
+    assert same[0] == same[1]
+    names = np.array(["zebra", "ape", "cat", "dog", "eel", "fox"], object)
+    tasks = (("zebra", "ape"), ("cat", "fox"), ("eel", "dog"))
+    wrong = streams.Stream("split", stream.indices, stream.boundaries, tasks)
+    with pytest.raises(MnemonError, match="task 2 has a sample of the class 'dog', which is none of its"):
+        mnemon.run("er", wrong, data=(x, names[y], x_test, names[y_test]), lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "words"),
+    [
+        (
+            lambda x: np.clip(4 * x + 8, 0, 16).astype(np.uint8),
+            "x is uint8 and its largest value is 16: .* from 0 to 255",
+        ),
+        (lambda x: x * 255 / np.abs(x).max(), "x has floats as large as 255, .* scale them"),
+    ],
+    ids=["digits as uint8", "pixels as floats"],
+)
+def test_samples_of_another_scale_are_pointed_out(toy, scaled, words):
+    stream, (x, y, x_test, y_test) = toy
+    with pytest.warns(UserWarning, match=words) as found:
+        mnemon.run("er", stream, data=(scaled(x), y, scaled(x_test), y_test), lr=0.001)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    with (
+        pytest.raises(MnemonError, match="inputs far beyond −1 to 1 do this too"),
+        pytest.warns(UserWarning, match="scale them"),
+    ):
+        mnemon.run("er", stream, data=(x * 1e15, y, x_test, y_test), lr=0.1)
+
+
+def test_small_images_are_told_how_far_they_are_shifted(tmp_path, caplog):
+    """A shift by four pixels takes half of an image of eight away."""
+    said = "augment shifts images by up to 4 pixels and mirrors them, whatever their size; these have 8×8 pixels."
+    mnemon.run("er", "split-digits", augment="all")
+    assert caplog.messages == [said]
+    caplog.clear()
+    run_all([Spec("er", "split-digits", s, options={"augment": "replay"}) for s in (0, 1)], tmp_path, device="cpu")
+    assert caplog.messages.count(said) == 1
+    caplog.clear()
+    mnemon.run("er", "split-digits")
+    assert not caplog.messages
+
+
 def with_nan(x):
     x = x.copy()
     x[7, 3] = np.nan
@@ -179,6 +258,7 @@ def with_nan(x):
         (lambda s, d: ("split-digits", d), "brings its own data"),
         (lambda s, d: ("split-digit", None), "did you mean 'split-digits'"),
         (lambda s, d: ("smooth-digits-5", None), "has no tasks"),
+        (lambda s, d: ("smooth-digits-1", None), r"a spread is written with a point, as -1\.0\."),
         (lambda s, d: ("split-digits-0", None), "unknown stream"),
         (lambda s, d: ("split-digits-", None), "unknown stream"),
         (lambda s, d: (s, (d[0].astype(int), d[1], d[2].astype(int), d[3])), "holds int64: pass images as uint8"),
@@ -206,6 +286,11 @@ def test_bad_input_is_one_sentence(toy, change, words):
         ({"loss": ""}, "unknown loss ''"),
         ({"loss": "ms", "lr": 1e30}, "was not finite at step"),
         ({"seed": -1}, "a seed is"),
+        ({"seed": [0, 1]}, r"a seed is an integer from 0 to 2\^63 - 1, not \[0, 1\]"),
+        ({"seed": "a"}, "a seed is .* not 'a'"),
+        ({"seed": 1.5}, "a seed is .* not 1.5"),
+        ({"seed": True}, "a seed is .* not True"),
+        ({"seeds": 5}, "mnemon.run makes one run, .* once for each of several seeds"),
         ({"lr": 1e30}, r"was not finite at step \d+: training diverged"),
         ({"classifier": "softmax"}, "softmax needs a softmax head"),
         ({"batch_size": 1000}, "less than one batch of 1000"),

@@ -248,7 +248,11 @@ def test_what_is_said_about_the_choice(tmp_path, capsys):
     [
         ("--method er --seeds 3", "seeds below 100 are the tables'"),
         ("--method er --seeds 99-101", "seeds below 100 are the tables'"),
-        ("--method er --grid rate=0.1", "er with the loss ce has no option 'rate' to tune; it has lr."),
+        (
+            "--method er --grid rate=0.1",
+            "er with the loss ce has no option 'rate' to tune; it has augment, average, forward, "
+            "iterations, lr, replay_classes, sgd_momentum, weight_decay.",
+        ),
         ("--method er --grid lr", "a grid is written as OPTION=VALUE,VALUE"),
         ("--method er --grid lr=", "a grid is written as OPTION=VALUE,VALUE"),
         ("--method er --grid lr=fast", "lr must be of type float, not 'fast'"),
@@ -256,6 +260,18 @@ def test_what_is_said_about_the_choice(tmp_path, capsys):
         ("--method er --grid lr=nan", "lr must be a finite number"),
         ("--method er --grid lr=0.1 lr=0.2", "lr is in the grid twice"),
         ("--method er --grid memory_size=100,200", "memory_size belongs to the protocol"),
+        ("--method er --grid memory-size=100", "To search at another one, give --memory-size."),
+        ("--method er --grid backbone=mlp", "To search at another one, give --backbone."),
+        ("--method er --search random --space order=random", "To search at another one, give --order."),
+        (
+            "--method er --memory-size 50 --keep",
+            "the recipes are for the paper's protocol, and this search has another memory",
+        ),
+        ("--method er --backbone mlp --order random --keep", "has another backbone and order; leave out --keep"),
+        ("--method er --memory-size -1", "memory_size must be at least 0"),
+        ("--method fine-tune --memory-size 50", "has no option 'memory_size'"),
+        ("--method er --order rnadom", "did you mean 'random'"),
+        ("--method er --backbone resnet", "did you mean 'resnet18'"),
         ("--method hybrid --grid divisor=half", "unknown divisor 'half'"),
         ("--method fine-tune --grid forward=separate", "no option 'forward'"),
         ("--method er --best 0", "at least one candidate"),
@@ -356,6 +372,79 @@ def test_searches_over_other_options_have_logs_of_their_own(tmp_path):
     text = searches.markdown(tmp_path)
     assert "| GMED-ER, Split Digits | η 0.02, 0.2, at α 0.1, β 0.01 |" in text
     assert "| GMED-ER, Split Digits | β 0.0 × α 0.1, 1.0, at η " in text
+
+
+def test_a_second_grid_over_the_same_option_joins_the_first(tmp_path, no_runs):
+    """The best of all values that were tried is chosen, and is at an edge only where nothing beyond it was tried."""
+    first = tune(tmp_path, ["lr=0.02,0.1,0.3"], command="first")
+    assert first.chosen.values == {"lr": 0.3}
+    assert any("lr 0.3 is the largest" in line for line in first.sentences())
+    low = tune(tmp_path, [f"lr={ENDLESS},0.2"], command="second")
+    assert low.log == first.log
+    assert low.chosen.values == {"lr": 0.3}
+    assert not low.at_the_edge()
+    written = log(tmp_path)
+    assert (written["grid"], written["earlier_commands"]) == ({"lr": [0.02, 0.1, 0.3, 1e30, 0.2]}, ["first"])
+    lines = {c["values"]["lr"]: c for c in written["candidates"]}
+    assert lines.keys() == {0.02, 0.1, 0.3, 0.2, 1e30}
+    assert all(line["accuracies"].keys() == {"100", "101"} for lr, line in lines.items() if lr < 1)
+    assert "earlier: tried before with the same seeds and fixed values, and counted here: 3" in low.sentences()
+    no_runs()
+    before = low.log.read_bytes()
+    tune(tmp_path, [f"lr={ENDLESS},0.2"], command="second")
+    assert low.log.read_bytes() == before
+
+
+def test_halving_of_a_second_grid_loses_nothing_of_the_first(tmp_path):
+    first = tune(tmp_path, ["lr=0.02,0.1"], best=2)
+    assert all(len(c.records) == 2 for c in first.candidates)
+    second = tune(tmp_path, ["lr=0.2,0.3"], best=1)
+    best = max((0.02, 0.1, 0.2, 0.3), key=lambda lr: validated(lr, 100))
+    lines = {c["values"]["lr"]: len(c["accuracies"]) for c in log(tmp_path)["candidates"]}
+    assert lines == {lr: 2 if lr in (0.02, 0.1, best) else 1 for lr in RATES}
+    assert second.chosen.values == {"lr": best}
+
+
+def test_searches_with_other_seeds_or_fixed_values_have_logs_of_their_own(tmp_path, copied):
+    first = tune(tmp_path, ["lr=0.1"], "gmed-er", seeds=(100,))
+    before = first.log.read_bytes()
+    other = tune(tmp_path, ["lr=0.2"], "gmed-er", seeds=(101,))
+    recipes.keep(("gmed-er", "ce", STREAM), recipes.Recipe({"edit_rate": 0.5}, "-"))
+    third = tune(tmp_path, ["lr=0.2"], "gmed-er", seeds=(100,))
+    name = "gmed-er-ce-split-digits-lr"
+    assert [each.log.name for each in (first, other, third)] == [f"{name}.json", f"{name}.2.json", f"{name}.3.json"]
+    assert first.log.read_bytes() == before
+    assert tune(tmp_path, ["lr=0.2,0.3"], "gmed-er", seeds=(100,)).log == third.log
+    assert len(searches.markdown(tmp_path).splitlines()) == 2 + 3
+
+
+def test_a_search_at_another_protocol(tmp_path, capsys):
+    """All candidates have the values, which are in the log's name; the recipe is not touched by it."""
+    words = ["tune", "--method", "er", "--stream", STREAM, "--grid", "lr=0.1,0.3", "--seeds", "100-100", "--quiet"]
+    own = ["--memory-size", "50", "--batch-size", "5", "--backbone", "mlp:width=20", "--order", "random"]
+    cli.main([*words, *own, "--out", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "--keep" not in out
+    made = ResultFolder(tmp_path).read()
+    assert {(r["options"]["memory_size"], r["options"]["batch_size"], r["order"]) for r in made} == {(50, 5, "random")}
+    want = Spec(
+        "er",
+        STREAM,
+        100,
+        split="valid",
+        order="random",
+        backbone="mlp:width=20",
+        options={"lr": 0.1, "memory_size": 50, "batch_size": 5},
+    )
+    assert RecordIndex(made).of(want) is not None
+    name = "er-ce-split-digits-memory_size=50-batch_size=5-backbone=mlp,width=20-order=random"
+    written = log(tmp_path, name)
+    assert written["protocol"] == {"memory_size": 50, "batch_size": 5, "backbone": "mlp:width=20", "order": "random"}
+    assert written["command"].endswith(" ".join(own))
+    cli.main([*words, "--out", str(tmp_path)])
+    assert len(ResultFolder(tmp_path).read()) == 4
+    assert "protocol" not in log(tmp_path)
+    assert "--keep" in capsys.readouterr().out
 
 
 def test_of_several_classifiers_the_best_mean_is_chosen_and_one_training_serves_all(tmp_path, no_runs):

@@ -314,7 +314,10 @@ def test_an_end_of_a_range_is_pointed_out():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--search tpe --space rate=0..1", "er with the loss ce has no option 'rate' to tune; it has lr."),
+        (
+            "--search tpe --space rate=0..1",
+            "er with the loss ce has no option 'rate' to tune; it has augment, average, ",
+        ),
         (
             "--search tpe --space lr=0.5..0.1",
             "lr=0.5..0.1 is empty: the first number of a range must be below the second.",

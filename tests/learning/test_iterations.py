@@ -41,6 +41,19 @@ def test_the_iterations_written_out():
     by_hand.same_memory(memory, learner)
 
 
+@pytest.mark.parametrize("method", ["gmed-er", "gmed-mir"])
+def test_gmed_edits_in_the_first_iteration_only(method):
+    once, twice, thrice = (make(method, iterations=n) for n in (1, 2, 3))
+    for learner in (once, twice, thrice):
+        learner.learn(by_hand.X, by_hand.Y, rows(5))  # nothing is overwritten yet
+    assert int(once.memory.extra["edits"].sum()) == 40  # ten rows in each step but the first
+    for learner in (twice, thrice):
+        assert torch.equal(learner.memory.extra["edits"], once.memory.extra["edits"])
+        assert not torch.equal(learner.memory.x, once.memory.x)  # at other parameters
+    plan = thrice.plan(thrice.next_span(by_hand.Y[rows(1, 5)].numpy())[0])
+    assert "edit#1" not in plan
+
+
 def test_the_draws_of_an_iteration_are_its_own():
     learner = make("mir", iterations=3, candidates=20, augment="all")
     learner.learn(by_hand.X, by_hand.Y, rows(8))

@@ -151,3 +151,48 @@ def test_proxy_nca_equals_pytorch_metric_learning():
     theirs = ProxyNCALoss(num_classes=4, embedding_size=2, softmax_scale=1).double()
     theirs.proxies.data = PROXIES.clone()
     assert losses.proxy_nca(Z, Y, PROXIES).item() == pytest.approx(theirs(Z, Y).item(), rel=1e-6)
+
+
+HALF = torch.tensor([True, True, True, False])
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ((Z, Y[:, None]), r"one whole number for each of the 7 samples, not a tensor \(7, 1\)"),
+        ((Z, Y[:-1]), "one whole number for each of the 7 samples"),
+        ((Z, Y.double()), "of torch.float64"),
+        ((3 * Z, Y), "the rows of z must have unit length, and row 0 has 3; use F.normalize"),
+        ((Z[:0], Y[:0]), "of at least one sample"),
+        ((Z[0], Y[:1]), "of at least one sample"),
+    ],
+)
+def test_a_batch_that_would_give_a_wrong_number_is_refused(batch, words):
+    with pytest.raises(MnemonError, match=words):
+        losses.multi_similarity(*batch)
+    with pytest.raises(MnemonError, match=words):
+        losses.proxy_nca(*batch, PROXIES)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seen": HALF}, "the class 3 is in the batch, but not among those that were seen"),
+        ({"seen": HALF[:2]}, "one bool for each of the 4 classes"),
+        ({"seen": HALF.long()}, "one bool for each of the 4 classes"),
+        ({"y": Y + 1}, "labels are from 0 to 3, one for each proxy, not 4"),
+        ({"y": Y - 1}, "not -1"),
+        ({"proxies": PROXIES[:, :1]}, "proxies must hold a row of 2 values"),
+    ],
+)
+def test_classes_without_a_proxy_are_refused(change, words):
+    given = {"z": Z, "y": Y, "proxies": PROXIES} | change
+    with pytest.raises(MnemonError, match=words):
+        losses.proxy_nca(**given)
+
+
+def test_features_of_half_precision_and_a_zero_row_are_taken():
+    """F.normalize leaves a row of zeros, as after ReLU, as it is."""
+    z = F.normalize(torch.relu(torch.randn(64, 20)), dim=1).bfloat16()
+    z[3] = 0
+    assert losses.multi_similarity(z, torch.arange(64) % 4).isfinite()

@@ -14,6 +14,7 @@ from mnemon import cli, report
 from mnemon.errors import MnemonError
 from mnemon.experiments.recipes import recipes
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.tuning import Protocol
 from mnemon.paper import (
     beyond,
     beyond_readings,
@@ -221,6 +222,7 @@ def test_a_value_that_was_kept_does_not_move_with_a_recipe(copied):
         stream=STREAM,
         chosen=SimpleNamespace(values={"lr": 0.3}, classifier="ncm"),
         source="a search",
+        held=Protocol(),
         choice=Spec("hybrid-ace", STREAM, options={"gamma": 0.5}).choice(),
     )
     beyond.keep(TWO_READ_OUTS, found)

@@ -16,6 +16,19 @@ def section(records):
     return html.page("report.html", title="", runs=0, streams="", sections=[], paper=paper_comparison(results(records)))
 
 
+def test_two_runs_do_not_agree_with_the_paper():
+    """Their interval is six times as wide as that of fifteen with the same spread, and overlaps with nearly anything."""
+    cell = Cell(1, row("ER"), "split-mnist")
+    for count in (1, 2, 4):
+        text = section(fifteen(cell, 85)[5 : 5 + count])
+        assert "0 agree, 0 above, 0 below the paper’s, 1 with too few runs to tell." in text
+        assert '<span class="too-few-runs" title="fewer than five runs: too few to tell">?</span>' in text
+        assert "▼ below it. ? fewer than five runs." in text
+    text = section(fifteen(cell, 85)[5:10])
+    assert "1 agrees, 0 above, 0 below the paper’s." in text
+    assert "too few" not in text
+
+
 def test_the_report_shows_what_is_behind_each_cell():
     cell = Cell(1, row("hybrid (the paper's own)"), "split-mnist")
     these = fifteen(cell, 88.0)

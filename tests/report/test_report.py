@@ -259,7 +259,7 @@ def test_the_settings_of_a_method_itself_speak_for_it(tmp_path):
     (hybrid,) = (row for row in rows if row[0] == "hybrid + NCM")
     assert hybrid[3] == "+20.00 ± 0.00"
     (mine,) = (row for row in rows if "backbone Mine" in row[0])
-    assert mine[3] == ""  # nothing else was run with that network
+    assert mine[3] == "reference"  # of that network; nothing else was run with it
 
 
 def test_only_what_saw_the_same_stream_is_paired(tmp_path):
@@ -634,14 +634,24 @@ def test_the_table_has_every_group_and_its_difference_seed_by_seed(tmp_path):
     found += [make("hybrid", seed=s, level=85 + 3 * (s % 2)) for s in range(1, 4)]  # of three seeds both know
     found += [make("mir", seed=s, level=85, memory_size=500) for s in range(4)]  # no rival with as large a memory
     found += [make("er", seed=s, level=90) | {"order": "random"} for s in range(2)]
+    found += [make("der++", seed=s, level=85) for s in range(9, 11)]
+    small = make("gss", level=85)
+    found += [
+        small | {"protocol": small["protocol"] | {"backbone": "Small"}},
+        make("a-gem", level=80) | {"order": "odd"},
+    ]
     put(tmp_path, found)
     table = lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er"))
     assert table[0] == ["Split Digits", "Average Accuracy", "Average Forgetting", "against er", "pairs", "runs"]
-    by_name = {row[0]: row for row in table[2:6]}
-    assert by_name["ER + softmax (order natural)"][3:] == ["", "", "4"]  # it is the rival itself
+    by_name = {row[0]: row for row in table[2:9]}
+    assert by_name["DER++ + softmax"][3:] == ["no shared seed", "", "2"]
+    assert by_name["GSS + softmax"][3:] == ["other network", "", "1"]
+    assert by_name["A-GEM + softmax"][3:] == ["other stream", "", "1"]
+    assert "with the same network and the same memory; where not, what differs." in (tmp_path / "t.md").read_text()
+    assert by_name["ER + softmax (order natural)"][3:] == ["reference", "", "4"]
     assert by_name["hybrid + NCM"][3:] == ["+5.00 ± 0.00", "3", "3"]
-    assert by_name["MIR + softmax"][3:] == ["", "", "4"]
-    assert by_name["ER + softmax (order random)"][3:] == ["", "", "2"]
+    assert by_name["MIR + softmax"][3:] == ["other memory", "", "4"]
+    assert by_name["ER + softmax (order random)"][3:] == ["reference", "", "2"]  # for those of that order
 
     with open(mnemon.report.write_table(tmp_path, tmp_path / "t.csv", "er+softmax"), newline="") as file:
         rows = {(r["method"], r["order"]): r for r in csv.DictReader(file)}
@@ -653,6 +663,11 @@ def test_the_table_has_every_group_and_its_difference_seed_by_seed(tmp_path):
     assert (hybrid["runs"], hybrid["seeds"], hybrid["pairs"], hybrid["difference"]) == ("3", "1-3", "3", "5.0")
     assert json.loads(hybrid["options"])["memory_size"] == 200
     assert rows["er", "random"]["difference"] == ""
+    assert [rows[name, "natural"]["not_compared"] for name in ("er", "mir", "hybrid")] == [
+        "reference",
+        "other memory",
+        "",
+    ]
 
     text = mnemon.report.write_table(tmp_path, tmp_path / "t.tex").read_text()
     assert text.isascii()
@@ -669,7 +684,7 @@ def test_a_table_is_set_against_the_method_with_its_own_loss(tmp_path):
     for name in ("er+ncm", "er"):  # ER's own classifier was not run, so the one that was
         table = {row[0]: row for row in lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", name))}
         assert table["ER (MS loss) + NCM"][3] == "+20.00 ± 0.00"
-        assert table["ER + NCM"][3] == ""
+        assert table["ER + NCM"][3] == "reference"
     with open(mnemon.report.write_table(tmp_path, tmp_path / "t.csv", "er"), newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["against_name"] for row in rows} == {"", "ER + NCM"}

@@ -33,6 +33,7 @@ class Row(NamedTuple):
     name: str
     type: str  # of TYPES
     words: tuple[str, ...]  # that it takes instead
+    owners: tuple[str, ...]  # who has it: "method er", "loss ms"; "own hybrid": the loss of hybrid where none is named
     help: str
     default: str  # in words
     metavar: str
@@ -43,11 +44,14 @@ def collect_options(given: Sequence[str] = ()) -> type[Any]:
     given."""
     from importlib.metadata import entry_points
 
+    outside: dict[str, str] = {}
     if _names_a_file(given) or any(entry_points(group=group) for group in GROUPS):
-        use_plugins(given)
+        outside = use_plugins(given)
         rows = declared(outside=True)
     else:
         rows = _kept()
+    if {"-h", "--help"} & set(given):
+        rows = _of_the_method(rows, given, outside)
     fields = []
     for row in rows:
         kind: Any = TYPES[row.type] | Literal[row.words] if row.words else TYPES[row.type]
@@ -56,10 +60,19 @@ def collect_options(given: Sequence[str] = ()) -> type[Any]:
     return dataclasses.make_dataclass("hyper-parameters", fields)
 
 
+def _of_the_method(rows: list[Row], given: Sequence[str], outside: dict[str, str]) -> list[Row]:
+    """Those that the method and loss on the command line take; all where it names none, or none that is known."""
+    named = {flag: outside.get(value, value) for flag, value in written(given, NAMED)}
+    method, loss = f"method {named.get('--method')}", named.get("--loss")
+    owners = {method, f"loss {loss}" if loss else f"own {named.get('--method')}"}
+    return [row for row in rows if owners & set(row.owners)] if any(method in row.owners for row in rows) else rows
+
+
 def declared(*, outside: bool = False) -> list[Row]:
     """As the classes declare them, those from outside the package if asked for."""
     from mnemon.experiments.recipes.recipes import cells
     from mnemon.learning import options, plugins
+    from mnemon.learning.build import meaningless
     from mnemon.learning.methods import methods
     from mnemon.learning.objectives import OBJECTIVES
 
@@ -72,14 +85,22 @@ def declared(*, outside: bool = False) -> list[Row]:
         for field in dataclasses.fields(holder):
             if isinstance(field.default, int | float | str):  # else of a class from outside; no option holds it
                 found.setdefault(field.name, {})[holder.name] = field
+    takers: dict[str, list[str]] = {name: [] for name in found}
+    for name in found:
+        for method in every[0].values():
+            if name in options.fields(method) and name not in meaningless(method):
+                takers[name].append(f"method {method.name}")
+            if name in options.fields(every[1][method.default_objective]):
+                takers[name].append(f"own {method.name}")
+        takers[name] += [f"loss {loss.name}" for loss in every[1].values() if name in options.fields(loss)]
     rows = []
     for name, owners in found.items():
         field = next(iter(owners.values()))
         default = f"{'by stream, else ' if name in by_stream else ''}{field.default}"
         default += "".join(f"; {its.default} for {who}" for who, its in owners.items() if its.default != field.default)
         words = tuple(field.metadata.get("words", ()))
-        metavar = options.argument(field)[1]
-        rows.append(Row(name, options.kind(field).__name__, words, field.metadata.get("doc", ""), default, metavar))
+        metavar, kind = options.argument(field)[1], options.kind(field).__name__
+        rows.append(Row(name, kind, words, tuple(takers[name]), field.metadata.get("doc", ""), default, metavar))
     return rows
 
 
@@ -107,9 +128,9 @@ def _kept() -> list[Row]:
 
 def _row(values: Any) -> Row:
     """Raises a ValueError or TypeError for what is no row."""
-    name, kind, words, *texts = values
-    row = Row(name, kind, tuple(words), *texts)
-    if kind not in TYPES or not all(isinstance(text, str) for text in (name, *row.words, *texts)):
+    name, kind, words, owners, *texts = values
+    row = Row(name, kind, tuple(words), tuple(owners), *texts)
+    if kind not in TYPES or not all(isinstance(text, str) for text in (name, *row.words, *row.owners, *texts)):
         raise ValueError("no option")
     return row
 

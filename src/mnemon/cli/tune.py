@@ -63,6 +63,15 @@ def tune(
     trials: Annotated[int | None, unset("of tpe and random: candidates to propose", "N", "64")] = None,
     batch: Annotated[int | None, unset("of tpe and random: candidates proposed, and run, at once", "N", "16")] = None,
     search_seed: Annotated[int | None, unset("of tpe and random: another one proposes others", "N", "0")] = None,
+    memory_size: Annotated[int | None, unset("search at another memory size", "N", "the stream's")] = None,
+    batch_size: Annotated[int | None, unset("search at another batch size", "N", "10")] = None,
+    replay_size: Annotated[int | None, unset("search at another number of replayed samples", "N", "10")] = None,
+    backbone: Annotated[
+        str | None, unset("search with another backbone; `mnemon list backbones`", "NAME", "the dataset's own")
+    ] = None,
+    order: Annotated[
+        str, arg(metavar="natural|random", help="class order of a Split stream: natural (the paper's) or random")
+    ] = "natural",
     seeds: Annotated[
         str, arg(metavar="SEEDS", help="which seeds, from 100 on: the smaller ones are the tables'")
     ] = "100-102",
@@ -88,6 +97,7 @@ def tune(
       mnemon tune --method er --stream split-mnist --classifier softmax,ncm
       mnemon tune --method hybrid --row averaged-hybrid --stream split-mnist
       mnemon tune --method er --stream split-mnist --search tpe --trials 32
+      mnemon tune --method er --stream split-mnist --memory-size 200
     """
     from mnemon.experiments import protocol, tuning
     from mnemon.learning import plugins
@@ -107,6 +117,10 @@ def tune(
     words += [*(["--classifier", classifier] if classifier else []), *(["--row", row] if row else [])]
     words += [*(["--grid", *grid] if grid else []), *(["--search", search] if search != "grid" else [])]
     words += [*(["--space", *space] if space else []), "--seeds", seeds]
+    sizes = {"memory_size": memory_size, "batch_size": batch_size, "replay_size": replay_size}
+    held = tuning.Protocol({name: size for name, size in sizes.items() if size is not None}, backbone, order)
+    for option, value in held.given.items():
+        words += [f"--{option.replace('_', '-')}", str(value)]
     given: dict[str, Any] = {option: value for option, value in own.items() if value not in (None, ())}
     for option, value in given.items():
         if isinstance(value, int) and (option, value) != ("best", 15):
@@ -117,7 +131,7 @@ def tune(
         for what, name in {"method": method, "loss": loss}.items():
             if name is not None and not plugins.is_built_in(plugins.find(what, name)):
                 raise MnemonError(f"recipes are for the methods and losses of mnemon, and {name} comes from outside.")
-        tuning.check_keep(protocol.parse(stream))
+        tuning.check_keep(protocol.parse(stream), held)
         if classifier is not None and row is None:
             raise MnemonError(
                 "a recipe is for the method's own classifier: --classifier and --keep go together with --row."
@@ -131,6 +145,7 @@ def tune(
         "loss": loss,
         "classifiers": classifiers,
         "row": beyond.row_setting(of_row, stream) if of_row else None,
+        "held": held,
         "seeds": read_seeds(seeds),
         "device": device,
         "pool": on,
@@ -148,7 +163,7 @@ def tune(
     sentences([*found.sentences(), f"log: {found.log}"])
     if keep:
         print(f"kept: {beyond.keep(of_row, found) if of_row else found.keep()}")
-    elif of_row or (classifier is None and found.chosen.values != found.recipe):
+    elif not held.given and (of_row or (classifier is None and found.chosen.values != found.recipe)):
         again = [*words, "--out", str(out), "--keep"]
         print("to make the chosen values the recipe:")
         shell_commands([shlex.join(again)])

@@ -93,7 +93,7 @@ def import_(name: str, path: str | os.PathLike[str], *, size: int | None = None,
         if known and known.read:
             return _store(known, known.read(source, progress), str(source), progress)
         content = folders.read_folder(source, size, progress)
-        return store.write(name, content, _metadata(content, str(source)))
+        return _write(name, content, _metadata(content, str(source)))
     except OSError as error:
         raise MnemonError(f"cannot read {error.filename or source}: {error.strerror or error}.") from error
 
@@ -162,11 +162,26 @@ def _store(known: Definition, content: Content, source: str, progress: Progress)
     with progress.stage(f"order and verify {known.name}"):
         content = canonical(content)
         metadata = _metadata(content, source, known)
-    path = store.write(known.name, content, metadata)
+    path = _write(known.name, content, metadata)
     if known.checksum not in (None, metadata.checksum):
         logger.warning(
             f"{source} is not the reference copy of {known.title} (its content SHA-256 is {metadata.checksum}, the reference's "
             f"{known.checksum}): it is stored and can be used, but its images differ, and so will results."
+        )
+    return path
+
+
+def _write(name: str, content: Content, metadata: store.Metadata) -> Path:
+    """Store a dataset, and say so where other content had its name."""
+    try:
+        before = store.read_metadata(name)
+    except MnemonError:  # a damaged one is repaired
+        before = None
+    path = store.write(name, content, metadata)
+    if before is not None and before.checksum != metadata.checksum:
+        logger.warning(
+            f"{name} was replaced: its content SHA-256 was {before.checksum} (from {before.source}) and is "
+            f"{metadata.checksum}; records of the old images stay, and runs on the new ones are other runs."
         )
     return path
 

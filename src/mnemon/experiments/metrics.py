@@ -1,4 +1,8 @@
-"""Metrics of the accuracy matrix a[k, j]: percent correct on task j's test set after task k; nan where not learned yet."""
+"""Metrics of the accuracy matrix a[k, j]: percent correct on task j's test set after task k.
+
+Where each task was evaluated after each, what stands above the diagonal, of tasks that were not learned yet, takes no part:
+nan, 0 or the accuracy on a task to come.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def average_forgetting(a: ArrayLike) -> float:
     As the paper defines it: the last row takes no part in the maximum (so forgetting can be negative), and the last
     task no part in the mean.
     """
-    matrix = _matrix(a)
+    matrix = _learned(a)
     return float(np.mean(forgotten(matrix))) if len(matrix) > 1 and matrix.shape[1] > 1 else math.nan
 
 
@@ -34,7 +38,10 @@ def forgotten(a: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def anytime_accuracy(a: ArrayLike) -> float:
     """1/T Σ_k 1/k Σ_{j ≤ k} a[k, j]: the mean of the accuracy curve, over the tasks learned at each point."""
-    return float(np.mean(np.nanmean(_matrix(a), axis=1)))
+    matrix = _learned(a)
+    if np.isnan(matrix).all(1).any():
+        raise MnemonError("each row of an accuracy matrix holds the accuracy on at least one task that was learned.")
+    return float(np.mean(np.nanmean(matrix, axis=1)))
 
 
 def learning_accuracy(a: ArrayLike) -> float:
@@ -62,8 +69,10 @@ def min_accuracy(a: ArrayLike) -> float:
 def area_under_curve(a: ArrayLike, samples: Sequence[int]) -> float:
     """A_AUC = Σ_i a[i]·(n_i − n_{i−1}) / n: the area under the curve of accuracy over samples, of evaluations after n_i samples
     (Koh et al. 2022: the mean, where they are equally far apart)."""
-    steps = np.diff([0, *samples])
-    return float(np.mean(_matrix(a), axis=1) @ steps / steps.sum())
+    matrix, steps = _matrix(a), np.diff([0, *samples])
+    if len(steps) != len(matrix) or not (steps > 0).all():
+        raise MnemonError(f"samples are rising numbers, one for each of the {len(matrix)} evaluations, not {samples}.")
+    return float(np.mean(matrix, axis=1) @ steps / steps.sum())
 
 
 def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -82,8 +91,19 @@ def _square(matrix: NDArray[np.float64]) -> bool:
     return bool(matrix.shape[0] == matrix.shape[1] > 1)
 
 
+def _learned(a: ArrayLike) -> NDArray[np.float64]:
+    """The matrix with nan for the tasks that were not learned yet."""
+    matrix = _matrix(a)
+    if _square(matrix):
+        matrix[np.triu_indices(len(matrix), 1)] = math.nan
+    return matrix
+
+
 def _matrix(a: ArrayLike) -> NDArray[np.float64]:
-    matrix = np.array(a, float)  # None (a record's null) becomes nan
+    try:
+        matrix = np.array(a, float)  # None (a record's null) becomes nan
+    except (TypeError, ValueError):
+        raise MnemonError("an accuracy matrix has rows of numbers, all of one length.") from None
     if matrix.ndim != 2 or matrix.size == 0:
         raise MnemonError(f"an accuracy matrix has two dimensions [k, j], not the shape {matrix.shape}.")
     if not np.isfinite(matrix[-1]).all():

@@ -49,8 +49,16 @@ class StreamName:
         said = self.schedule.notice(self.rules, self._classes())
         return f"{self}: {said}" if said else ""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a sample of the dataset."""
+        return self._info().shape
+
     def _classes(self) -> int:
-        return next(info.classes for info in data.listing() if info.name == self.dataset)
+        return self._info().classes
+
+    def _info(self) -> data.Info:
+        return next(info for info in data.listing() if info.name == self.dataset)
 
 
 def parse(name: str) -> StreamName:

@@ -8,7 +8,7 @@ OUT/checkpoints/RUN+CLASSIFIERS/  of the runs under way; removed when the record
 from __future__ import annotations
 
 import contextlib
-import operator
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +19,9 @@ import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
-from mnemon import files, streams
+from mnemon import files, rng, streams
 from mnemon.errors import Diverged, MnemonError, check_known
+from mnemon.experiments import protocol
 from mnemon.experiments.active import clear_finished
 from mnemon.experiments.events import Emit, Event, Finished, RunDiverged
 from mnemon.experiments.executor import executor_for, threads
@@ -35,7 +36,7 @@ from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import array_scenario, make_scenario, with_backbone
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
-from mnemon.learning import plugins, sources
+from mnemon.learning import augmentation, plugins, sources
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
@@ -45,6 +46,7 @@ from mnemon.runtime.device import Engine, choose_device
 from mnemon.runtime.progress import SILENT, Progress
 from mnemon.runtime.signals import watched
 
+logger = logging.getLogger(__name__)
 Named = str | type[Classifier]
 
 
@@ -93,7 +95,10 @@ def run(
     with a stream or network of your own is made again, since no name tells whether it is the same, and so is one with a class
     that no file holds (typed in, or made by a function); the report takes the latest.
     """
-    seed = operator.index(seed)  # NumPy's integers too
+    if "seeds" in options:
+        raise MnemonError("mnemon.run makes one run, with seed=0 or another; call it once for each of several seeds.")
+    rng.check_seed(seed)
+    seed = int(seed)  # NumPy's integers too
     if not isinstance(out, str | os.PathLike | None):
         raise MnemonError(f"out must name a folder, not {out!r}.")
     where = choose_device(device)
@@ -128,6 +133,8 @@ def run(
         choice = spec.choice()
         scenario = make_scenario(spec, choice, where)
     scenario = with_backbone(scenario, choice, backbone)
+    if choice.method.augment != "none":
+        _notice_shifts(scenario.inputs.shape)
     engine, folder = Engine(where), None if out is None else Path(out)
     key = spec.key(choice, scenario.name, scenario.data["checksum"], engine.identity())
     outside = choice.from_outside()
@@ -186,6 +193,8 @@ def run_all(
         todo = resolve_all(
             specs, engine
         )  # mistakes are found before anything is written, and Ctrl-C still stops at once
+        for stream in sorted({job.stream for job in todo if job.choice.method.augment != "none"}):
+            _notice_shifts(protocol.parse(stream).shape)
         _make_folder(out)
         cores = torch.get_num_threads()
         results: dict[int, list[Record]] = {}
@@ -212,6 +221,11 @@ def run_all(
     if lost := [job.key for job in todo if job.number not in results]:
         raise MnemonError(f"{len(lost)} of {len(specs)} runs were not made, the first is {lost[0]}; start again.")
     return [record for job in todo for record in results[job.number]]
+
+
+def _notice_shifts(shape: tuple[int, ...]) -> None:
+    if said := augmentation.notice(shape):
+        logger.warning(said)
 
 
 def _unfinished(jobs: Sequence[Job], out: Path, emit: Emit) -> Iterator[Job]:

@@ -22,6 +22,10 @@ from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import backbone_for
+from mnemon.runtime.warn import warn
+from mnemon.streams.stream import digest
+
+DARKEST, LARGEST = 64, 20.0  # of uint8 the least maximum, of floats the largest value that needs no notice
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ def array_scenario(
         raise MnemonError(f"x holds {_what(x)} and x_test {_what(x_test)}; they must be of one kind.")
     if len(stream.indices) and int(stream.indices.max()) >= len(x):
         raise MnemonError(f"the stream points to sample {int(stream.indices.max())}, but x has only {len(x)}.")
+    _check_arrivals(stream, y)
+    _notice_scale(x)
     for number, classes in enumerate(stream.tasks, 1):
         for label in classes:
             if not (y_test == label).any():
@@ -146,6 +152,37 @@ def array_scenario(
         backbone="auto",
         data={"name": "arrays", "checksum": _checksum(x, y, x_test, y_test), "stream": _checksum(stream.indices)},
     )
+
+
+def _check_arrivals(stream: streams.Stream, y: NDArray[Any]) -> None:
+    """Refuse a stream that was made from other labels than y."""
+    remedy = (
+        "the stream was made from other labels, or from these before they were shuffled; make it from the y of data."
+    )
+    arriving = y[stream.indices]
+    if len(stream.boundaries) == len(stream.tasks):
+        for number, (start, stop) in enumerate(zip((0, *stream.boundaries), stream.boundaries, strict=False), 1):
+            foreign = np.flatnonzero(~np.isin(arriving[start:stop], stream.tasks[number - 1]))
+            if len(foreign):
+                label = arriving[start:stop][foreign[:1]].tolist()[0]
+                raise MnemonError(f"task {number} has a sample of the class {label!r}, which is none of its: {remedy}")
+    if stream.arrivals and stream.arrivals != digest(arriving):
+        raise MnemonError(f"the samples do not have the classes in which the stream lets them arrive: {remedy}")
+
+
+def _notice_scale(x: Tensor) -> None:
+    """Warn of samples that the network would see in a small part of its range, or far beyond it: nothing scales them."""
+    most = float(x.abs().max())
+    if x.dtype == torch.uint8 and most < DARKEST:
+        warn(
+            f"x is uint8 and its largest value is {most:g}: uint8 is taken for pixels from 0 to 255, which become −1 to 1; "
+            "pass numbers of another range as floats from about −1 to 1."
+        )
+    elif x.dtype != torch.uint8 and most > LARGEST:
+        warn(
+            f"x has floats as large as {most:g}, which are taken as they are; scale them to about −1 to 1 (x / 255 for "
+            "pixels), or training may diverge."
+        )
 
 
 def _checksum(*arrays: Tensor | NDArray[Any]) -> str:

@@ -12,6 +12,16 @@ from mnemon import rng
 SHIFT = 4  # pixels, at most
 NUMBERS = 3  # in [0, 1) for each image: down, right, mirrored
 
+SMALL = 16  # pixels a side: below it a shift may take half of the image away
+
+
+def notice(shape: tuple[int, ...]) -> str:
+    """Say what a user may not expect of augmented images [c, h, w]; "": nothing."""
+    if len(shape) != 3 or min(shape[1:]) >= SMALL:
+        return ""
+    size = "×".join(map(str, shape[1:]))
+    return f"augment shifts images by up to {SHIFT} pixels and mirrors them, whatever their size; these have {size} pixels."
+
 
 def plan(seed: int, purpose: str, start: int, steps: int, images: int) -> NDArray[np.float64]:
     """The numbers for `images` images at each of some steps [steps, images, 3]; `start` images had theirs before."""

@@ -38,6 +38,9 @@ class Inputs(NamedTuple):
     std: float = 127.5
 
 
+Retrieve = Callable[["Learner", Batch, Draws], Batch | None]
+
+
 class Block(NamedTuple):
     """Steps of one phase: their shapes are the same, and their draws are made."""
 
@@ -157,16 +160,16 @@ class Learner(Gradients):
         known = self.seen.index_select(0, y).all() if self.average is not None else None
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
-        done = self._iteration(new, draws_)
+        done = self._iteration(new, draws_, method.retrieve)
         for i in range(1, method.iterations):
-            done = self._iteration(new, draws_of(draws_, i))
+            done = self._iteration(new, draws_of(draws_, i), method.retrieve_again)
         method.write(self, x, y, draws_, done)
         if self.average is not None and known is not None:
             self.average.update(self.moving(), method.average, known)
         return done.loss
 
-    def _iteration(self, new: Batch, draws_: Draws) -> StepResult:
-        replayed = self.method.retrieve(self, new, draws_)
+    def _iteration(self, new: Batch, draws_: Draws, retrieve: Retrieve) -> StepResult:
+        replayed = retrieve(self, new, draws_)
         if self.method.augment != "none":
             new, replayed = self._augmented(new, replayed, draws_["augment"])
         done = self.method.gradient(self, new, replayed)
@@ -193,7 +196,7 @@ class Learner(Gradients):
         """The draws of some steps of one phase: the method's, and those of the options that every method has.
 
         Further iterations i over a batch have what is drawn for the first one drawn again, with a seed of their own, under the
-        names `KEY#i`; but not what only `write` reads."""
+        names `KEY#i`; but not what only `write` or the first iteration reads."""
         plan = self._plan(span)
         if self.method.iterations > 1:
             seeds = (rng.words(span.seed, "iteration", 0, self.method.iterations) >> np.uint64(1)).tolist()
@@ -277,7 +280,7 @@ class Learner(Gradients):
         if step >= 0:
             raise Diverged(
                 f"the loss {self.objective.name} of {self.method.name} was not finite at step {step}: training diverged "
-                f"(learning rate {self.method.lr}) or an input was not finite."
+                f"(learning rate {self.method.lr}; inputs far beyond −1 to 1 do this too) or an input was not finite."
             )
 
     # --- what methods, losses and classifiers work with

@@ -94,7 +94,7 @@ class Method:
     needs_sample_loss: ClassVar[bool] = False  # True: the loss must have a value for a single sample
     fills_first: ClassVar[bool] = False  # True: steps differ once the memory is full, which is then a phase
     row_tables: ClassVar[int] = 0  # random keys drawn per memory row and step; bounds the length of a block
-    drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys of the plan that only `write` reads
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write",)  # keys that further iterations do not read
     needs: ClassVar[str | None] = None  # parameters per class that the loss must train for it ("head")
     capturable: ClassVar[bool] = True  # False: its step asks the device for values, so no CUDA graph can hold it
     stackable: ClassVar[bool] = True  # False: its step holds an operation that torch.vmap cannot stretch over runs
@@ -134,7 +134,8 @@ class Method:
     )
     augment: str = option(
         "none",
-        "images are shifted and mirrored at random in training: none, all of them, or those replayed",
+        f"images are shifted by up to {SHIFT} pixels and mirrored at random in training, whatever they show and however small "
+        "they are: none, all of them, or those replayed",
         choices=AUGMENTED,
         since="0.2",
     )
@@ -215,6 +216,10 @@ class Method:
         if not self.replays or len(draws["replay"]) == 0:
             return None
         return learner.replay(self.chosen(learner, new, draws["replay"]))
+
+    def retrieve_again(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        """B_r of a further iteration over B_n; other than `retrieve` where that does something which is done once a batch."""
+        return self.retrieve(learner, new, draws)
 
     def chosen(self, learner: Learner, new: Batch, drawn: Tensor, count: int | None = None) -> Tensor:
         """Map the values drawn for a step to memory rows [count], fewer while fewer are filled. A method whose draw is not a

@@ -1,1 +1,4 @@
-"""The paper this project reproduces: what it reports, as data, and the hyper-parameters of its cells."""
+"""The paper this project reproduces: what it reports, as data; its tables, figures and claims made from records.
+
+The hyper-parameters of its cells are in `experiments/recipes`.
+"""

@@ -170,7 +170,7 @@ def check_search(row: TrackRow, method: str, loss: str | None, classifiers: Sequ
 def keep(row: TrackRow, found: Search) -> str:
     """The chosen values and classifier become the row's on the stream; returns them in words."""
     name = protocol.parse(found.stream)
-    check_keep(name)
+    check_keep(name, found.held)
     classifier = found.chosen.classifier
     assert classifier is not None  # the chosen one has runs
     whole = {option: value for option, value in found.choice.options().items() if option not in FIXED}

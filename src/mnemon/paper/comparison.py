@@ -11,9 +11,10 @@ from mnemon.paper.results import CellRuns
 from mnemon.render import names
 
 NOT_RUN, NOTHING = "not run", "–"
-AGREES, ABOVE, BELOW = "agrees", "above", "below"
-MARKS = {AGREES: "✓", ABOVE: "▲", BELOW: "▼", "": ""}
+AGREES, ABOVE, BELOW, TOO_FEW = "agrees", "above", "below", "too few runs"
+MARKS = {AGREES: "✓", ABOVE: "▲", BELOW: "▼", TOO_FEW: "?", "": ""}
 LEGEND = "✓ agrees: the intervals overlap; ▲ ours is above the paper's, ▼ below it."
+FEWEST = 5  # runs that a verdict needs: the interval of two is so wide that it overlaps with nearly anything
 
 
 def with_runs(found: Estimate, *, signed: bool = False) -> str:
@@ -38,11 +39,13 @@ def difference(cell: Cell, found: CellRuns) -> float | None:
 
 
 def verdict(cell: Cell, found: CellRuns) -> str:
-    """Whether ours agrees with the paper's (the intervals overlap), is above or below it; "" where there is nothing to compare,
-    or a single run, which has no interval."""
+    """Whether ours agrees with the paper's (the intervals overlap), is above or below it, or has too few runs to tell; "" where
+    there is nothing to compare."""
     mine, paper = found.estimate, cell.paper
-    if mine is None or mine.half is None or paper is None or paper.half is None:
+    if mine is None or paper is None or paper.half is None:
         return ""
+    if mine.half is None or mine.n < FEWEST:
+        return TOO_FEW
     apart = mine.mean - paper.mean
     if abs(apart) <= paper.half + mine.half:
         return AGREES
@@ -54,10 +57,18 @@ def mark(cell: Cell, found: CellRuns) -> str:
     return MARKS[verdict(cell, found)]
 
 
-def counts(judged: Sequence[str]) -> str:
-    """How many of some verdicts are which."""
-    agree = judged.count(AGREES)
-    return f"{agree} {'agrees' if agree == 1 else 'agree'}, {judged.count(ABOVE)} above, {judged.count(BELOW)} below"
+def counts(judged: Sequence[str], than: str = "") -> str:
+    """How many of some verdicts are which; `than` stands behind the word below."""
+    agree, few = judged.count(AGREES), judged.count(TOO_FEW)
+    said = (
+        f"{agree} {'agrees' if agree == 1 else 'agree'}, {judged.count(ABOVE)} above, {judged.count(BELOW)} below{than}"
+    )
+    return f"{said}, {few} with too few runs to tell" if few else said
+
+
+def legend(judged: Sequence[str]) -> str:
+    """What the marks of some verdicts mean."""
+    return f"{LEGEND} {MARKS[TOO_FEW]} fewer than {names.word(FEWEST)} runs." if TOO_FEW in judged else LEGEND
 
 
 def difference_text(cell: Cell, found: CellRuns) -> str:

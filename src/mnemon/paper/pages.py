@@ -6,7 +6,7 @@ from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.paper import beyond, beyond_readings, cells, numbers
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import AGREES, LEGEND, NOTHING, mark, ours, theirs, verdict, with_runs
+from mnemon.paper.comparison import AGREES, NOTHING, legend, mark, ours, theirs, verdict, with_runs
 from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Bold, Heading, Part, Table, headings
@@ -86,8 +86,9 @@ def ncm_readings(results: Results) -> Table:
                 judged[name].append(verdict(cell, results.of(cell)))
         rows.append(line + [NOTHING] * (len(columns) - len(line)))
     agree = {name: said.count(AGREES) for name, said in judged.items()}
+    marks = legend([*judged["ncm"], *judged["ncm-raw"]])
     notes = [
-        f"Percent. {LEGEND} Of {len(judged['ncm'])} numbers {agree['ncm']} agree with normalised means and "
+        f"Percent. {marks} Of {len(judged['ncm'])} numbers {agree['ncm']} agree with normalised means and "
         f"{agree['ncm-raw']} with raw ones."
     ]
     notes += [f"Not read by raw means: {'; '.join(absent)}."] if absent else []

@@ -9,7 +9,7 @@ from mnemon import data
 from mnemon.experiments.record import Variant
 from mnemon.experiments.stats import fixed as fixed  # a number is written in one way everywhere
 from mnemon.experiments.stats import minus
-from mnemon.learning.methods import methods
+from mnemon.learning import plugins
 from mnemon.streams.kinds import kinds, schedule
 
 METHODS = {  # in the order of the paper's tables; methods not named here come before the paper's own
@@ -55,9 +55,10 @@ def variant(of: Variant) -> str:
 
 
 def training(method: str, loss: str) -> str:
-    """ER, or ER (MS loss)."""
-    name, known = METHODS.get(method, text(method)), methods().get(method)
-    return name if known is None or known.default_objective == loss else f"{name} ({LOSSES.get(loss, text(loss))} loss)"
+    """ER, or ER (MS loss); the loss of a method that is not known here is always named, since it may not be its own."""
+    name, known = METHODS.get(method, text(method)), plugins.known("method").get(method)
+    own = known is not None and known.default_objective == loss
+    return name if own else f"{name} ({LOSSES.get(loss, text(loss))} loss)"
 
 
 def settings(values: dict[str, Any]) -> str:

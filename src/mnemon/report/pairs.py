@@ -33,9 +33,17 @@ def _stream(record: Record) -> tuple[Any, ...]:
 
 def comparable(a: Group, b: Group) -> bool:
     """On the same stream, with the same network, and with as large a memory, where both have one."""
+    return not obstacle(a, b)
+
+
+def obstacle(a: Group, b: Group) -> str:
+    """Why two groups cannot be compared, in two words; "" where they can."""
+    if not same_stream(a, b):
+        return "other stream"
+    if len({group.first["protocol"].get("backbone") for group in (a, b)}) > 1:
+        return "other network"
     sizes = {size for group in (a, b) if (size := group.first.get("memory_size"))}
-    networks = {group.first["protocol"].get("backbone") for group in (a, b)}
-    return same_stream(a, b) and len(sizes) <= 1 and len(networks) == 1
+    return "other memory" if len(sizes) > 1 else ""
 
 
 def by_variant(groups: Sequence[Group]) -> dict[Variant, list[Group]]:

@@ -9,7 +9,7 @@ from mnemon.experiments.record import mean_seconds
 from mnemon.paper import cells, comparison
 from mnemon.paper.cells import Cell
 from mnemon.paper.claims.entries import RULES, check
-from mnemon.paper.comparison import ABOVE, AGREES, BELOW, LEGEND, NOT_RUN
+from mnemon.paper.comparison import ABOVE, AGREES, BELOW, FEWEST, NOT_RUN, TOO_FEW
 from mnemon.paper.results import CellRuns, Results
 from mnemon.render import names
 
@@ -17,6 +17,7 @@ MEANS = {
     AGREES: "agrees with the paper’s: the intervals overlap",
     ABOVE: "above the paper’s: the intervals do not overlap",
     BELOW: "below the paper’s: the intervals do not overlap",
+    TOO_FEW: f"fewer than {names.word(FEWEST)} runs: too few to tell",
 }
 PARTS = ((1, "Split streams: the paper’s Tables 1 and 2"), (3, "Loss and classifier: Table 3"), (4, "Smooth: Table 4"))
 
@@ -35,19 +36,23 @@ def paper_comparison(results: Results) -> dict[str, Any] | None:
     if not parts:
         return None
     return {
-        "headline": _headline(results),
+        "headline": _headline(_judged(results)),
         "parts": parts,
         "claims": [row for row in check(results).parts[0].rows if row[1] != NOT_RUN],  # those the records here speak to
         "rules": RULES,
-        "legend": LEGEND,
+        "legend": comparison.legend(_judged(results)),
     }
 
 
-def _headline(results: Results) -> str:
+def _judged(results: Results) -> list[str]:
+    """The verdicts on all accuracies that the paper prints, "" where there is none."""
     every = [cell for number, _ in PARTS for cell in cells.cells(number) if cell.paper]
-    judged = [verdict for cell in every if (verdict := comparison.verdict(cell, results.of(cell)))]
-    run = f"{len(judged)} of the {len(every)} accuracies the paper prints were run here"
-    return f"{run}: {comparison.counts(judged)} the paper’s."
+    return [comparison.verdict(cell, results.of(cell)) for cell in every]
+
+
+def _headline(judged: Sequence[str]) -> str:
+    run = f"{len(judged) - judged.count('')} of the {len(judged)} accuracies the paper prints were run here"
+    return f"{run}: {comparison.counts(judged, ' the paper’s')}."
 
 
 def _entries(number: int, results: Results) -> list[ComparedCell]:
@@ -100,5 +105,9 @@ def _numbers(cell: Cell, found: CellRuns) -> dict[str, str]:
     by, verdict = comparison.difference(cell, found), comparison.verdict(cell, found)
     if by is None:
         return made
-    judged = {"verdict": verdict or "", "meaning": MEANS.get(verdict or "", ""), "mark": comparison.mark(cell, found)}
+    judged = {
+        "verdict": verdict.replace(" ", "-"),
+        "meaning": MEANS.get(verdict, ""),
+        "mark": comparison.mark(cell, found),
+    }
     return made | {"difference": names.fixed(by, signed=True)} | judged

@@ -15,7 +15,7 @@ from mnemon.experiments.stats import Estimate
 from mnemon.render import markup, names
 from mnemon.render.tables import Part, Table, headings
 from mnemon.report.groups import Group, Section, own, read
-from mnemon.report.pairs import difference, standing
+from mnemon.report.pairs import difference, obstacle, standing
 from mnemon.streams.kinds import is_task_free
 
 METRICS = (
@@ -74,12 +74,19 @@ def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     return [[group for group in section.groups if group.variant == meant[0]] for section in sections]
 
 
-def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate] | None:
-    """The rival on the same stream and with the same memory, and the paired difference, the group minus the rival."""
+def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate] | str:
+    """The rival on the same stream with the same network and memory, and the paired difference, the group minus the rival; or
+    why there is none, in two words."""
     rival = standing(rivals, beside=group)
-    if rival is None or rival is group or (found := difference(group, rival)) is None:
-        return None
-    return rival, found
+    if rival is group:
+        return "reference"
+    if rival is None:
+        found = {obstacle(group, each) for each in rivals}  # of several what the nearest one differs in
+        return next((why for why in ("other memory", "other network", "other stream") if why in found), "not run")
+    if not set(group.seeds) & set(rival.seeds):
+        return "no shared seed"
+    apart = difference(group, rival)
+    return "not measured" if apart is None else (rival, apart)
 
 
 # --- for people
@@ -102,14 +109,14 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
             row += [str(group.estimate(metric) or "–") for metric in further]
             if rivals:
                 found = _compared(group, rivals[number])
-                row += [found[1].text(signed=True), str(found[1].n)] if found else ["", ""]
+                row += [found, ""] if isinstance(found, str) else [found[1].text(signed=True), str(found[1].n)]
             rows.append([*row, str(len(group.records))])
         parts.append(Part(headings(*heads, "runs"), rows))
     notes = ["Percent, mean ± half-width of the 95 % interval over runs (Student’s t); a single run has none."]
     if rivals:
         notes.append(
-            f"Against {against}: the paired difference in accuracy over the seeds that both have (pairs), where both have seen "
-            "the same stream with the same memory."
+            f"Against {against} (the reference): the paired difference in accuracy over the seeds that both have (pairs), "
+            "where both have seen the same stream with the same network and the same memory; where not, what differs."
         )
     return Table("results", "Results", parts, notes)
 
@@ -122,7 +129,15 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
     heads = ["stream", "split", "name", "order", "method", "loss", "classifier", "memory_size", "options"]
     heads += ["runs", "seeds", *(f"{metric}{end}" for metric in METRICS for end in ("", "_half")), "seconds"]
     if rivals:
-        heads += ["against", "against_name", "against_options", "difference", "difference_half", "pairs"]
+        heads += [
+            "against",
+            "against_name",
+            "against_options",
+            "difference",
+            "difference_half",
+            "pairs",
+            "not_compared",
+        ]
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(heads)
@@ -137,8 +152,10 @@ def _csv(sections: Sequence[Section], rivals: list[list[Group]] | None, against:
             line.append("" if seconds is None else round(seconds, 3))
             if rivals:
                 found = _compared(group, rivals[number])
-                pair = [against, found[0].name, _options(found[0]), *_numbers(found[1]), found[1].n] if found else []
-                line += pair or [""] * 6
+                if isinstance(found, str):
+                    line += [*[""] * 6, found]
+                else:
+                    line += [against, found[0].name, _options(found[0]), *_numbers(found[1]), found[1].n, ""]
             lines.writerow(line)
     return out.getvalue()
 

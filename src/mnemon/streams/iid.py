@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from mnemon import rng
 from mnemon.errors import MnemonError
-from mnemon.streams.stream import Stream, check_labels
+from mnemon.streams.stream import Stream, check_labels, digest
 
 
 def iid(labels: ArrayLike, *, epochs: int, seed: int) -> Stream:
@@ -17,4 +17,10 @@ def iid(labels: ArrayLike, *, epochs: int, seed: int) -> Stream:
         raise MnemonError(f"an i.i.d. stream has at least one epoch, not {epochs}.")
     n = len(y)
     indices = np.concatenate([rng.permutation(seed, "stream order", e * n, n) for e in range(epochs)])
-    return Stream(kind="iid", indices=indices, boundaries=(len(indices),), tasks=(tuple(np.unique(y).tolist()),))
+    return Stream(
+        kind="iid",
+        indices=indices,
+        boundaries=(len(indices),),
+        tasks=(tuple(np.unique(y).tolist()),),
+        arrivals=digest(y[indices]),
+    )

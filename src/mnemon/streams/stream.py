@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ class Stream:
     evaluations: tuple[
         int, ...
     ] = ()  # positions at which the classes seen so far are tested; (): at the end of each task
+    arrivals: str = ""  # `digest` of the labels in the order of arrival; "": not known
 
     def batches(self, size: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """Cut each task into batches of `size`: index matrix [S, size], and after how many batches each task ends.
@@ -46,6 +48,15 @@ class Stream:
             due = {position // size for position in self.evaluations} | {total}
             ends = sorted(count for count in due if 0 < count <= total)
         return np.concatenate(rows), tuple(ends)
+
+
+def digest(labels: NDArray[Any]) -> str:
+    """SHA-256 of labels; equal labels of different types (int32 and int64, text and objects) have the same."""
+    classes, inverse = np.unique(labels, return_inverse=True)
+    if classes.dtype.kind in "bf" and (classes == classes.astype(np.int64)).all():
+        classes = classes.astype(np.int64)
+    names = "\n".join(map(repr, map(str, classes.tolist())))
+    return hashlib.sha256(names.encode() + b"\n" + inverse.astype("<i8").tobytes()).hexdigest()
 
 
 def check_labels(labels: ArrayLike) -> NDArray[Any]:

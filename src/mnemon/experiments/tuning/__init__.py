@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from mnemon.experiments.tuning.candidate import Candidate
 from mnemon.experiments.tuning.grid import GridSearch, search
-from mnemon.experiments.tuning.searched import RowSetting, Search, check_keep
+from mnemon.experiments.tuning.searched import Protocol, RowSetting, Search, check_keep
 from mnemon.experiments.tuning.space_search import SpaceSearch, search_space
 from mnemon.experiments.tuning.words import FIXED
 
@@ -20,6 +20,7 @@ __all__ = [
     "FIXED",
     "Candidate",
     "GridSearch",
+    "Protocol",
     "RowSetting",
     "Search",
     "SpaceSearch",

@@ -15,7 +15,7 @@ from mnemon.experiments.scenario import dataset_checksum
 from mnemon.experiments.tuning import log
 from mnemon.experiments.tuning.candidate import Candidate
 from mnemon.experiments.tuning.rounds import run_round, spec_of
-from mnemon.experiments.tuning.searched import RowSetting, Search, choose_at_recipe, usual_grid
+from mnemon.experiments.tuning.searched import Protocol, RowSetting, Search, choose_at_recipe, usual_grid
 from mnemon.experiments.tuning.words import parse_values, read_words
 from mnemon.learning.build import Choice
 from mnemon.runtime.device import choose_device
@@ -31,6 +31,9 @@ class GridSearch(Search):
 
     grid: Grid
     rounds: list[dict[str, Any]] = field(default_factory=list)
+    earlier: list[Candidate] = field(default_factory=list)  # of the grids that the log has beside the one asked for
+    finished_earlier: set[str] = field(default_factory=set)  # the keys of candidates that had run on all seeds
+    earlier_commands: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> Collection[str]:
@@ -60,10 +63,35 @@ class GridSearch(Search):
         return found
 
     def described(self) -> dict[str, Any]:
-        return {"grid": self.grid, "fixed": self.fixed, "seeds": self.seeds, "rounds": self.rounds}
+        about = {"grid": self.grid, "fixed": self.fixed, "seeds": self.seeds, "rounds": self.rounds}
+        return ({"earlier_commands": self.earlier_commands} if self.earlier_commands else {}) | about
 
     def log_line(self, candidate: Candidate) -> dict[str, Any]:
         return {"rounds": candidate.rounds}
+
+    def sentences(self) -> list[str]:
+        said = f"earlier: tried before with the same seeds and fixed values, and counted here: {len(self.earlier)}"
+        return super().sentences() + ([said] if self.earlier else [])
+
+    def join(self, found: dict[str, Any]) -> None:
+        """Take in the candidates of the log: as if the grids had been one."""
+        here = {c.key for c in self.candidates}
+        for line in found["candidates"]:
+            candidate = Candidate({name: line["values"][name] for name in self.grid})
+            if candidate.key not in here:
+                self.earlier.append(candidate)
+            if len(line["accuracies"]) + len(line["diverged"]) >= len(self.seeds):
+                self.finished_earlier.add(candidate.key)
+        self.candidates += self.earlier
+        self.grid = {
+            name: tuple(dict.fromkeys([*found["grid"].get(name, ()), *tried])) for name, tried in self.grid.items()
+        }
+        commands = [*found.get("earlier_commands", ()), found["command"]]
+        self.earlier_commands = [each for each in dict.fromkeys(commands) if each != self.command]
+
+    def going_on(self, best: int) -> list[Candidate]:
+        """The best so far, and those that have run on all seeds already."""
+        return [c for i, c in enumerate(self.finalists) if i < best or c.key in self.finished_earlier]
 
 
 def search(
@@ -74,6 +102,7 @@ def search(
     loss: str | None = None,
     classifiers: Sequence[str] = (),
     row: RowSetting | None = None,
+    held: Protocol | None = None,
     grid: Sequence[str] = (),
     seeds: Sequence[int] = (100, 101, 102),
     best: int = BEST,
@@ -85,11 +114,13 @@ def search(
     """Search the grid (`grid`: words like lr=0.05,0.1; the paper's where there are none) and return all that was found.
 
     `classifiers`: those a candidate may be read by; none: the row's, or the method's own. `row`: the search is for this row,
-    and what is not searched stands at the row's values instead of the recipe's.
+    and what is not searched stands at the row's values instead of the recipe's. `held`: what is not at the paper's protocol.
     """
     if best < 1:
         raise MnemonError(f"at least one candidate must go on to all seeds, not {best}.")
-    choice = choose_at_recipe(method, stream, loss=loss, classifiers=classifiers, row=row, seeds=seeds)
+    choice = choose_at_recipe(
+        method, stream, loss=loss, classifiers=classifiers, row=row, held=held or Protocol(), seeds=seeds
+    )
     tried = parse_grid(grid, choice) if grid else usual_grid(row, method, choice.objective.name)
     if not tried:
         raise MnemonError(
@@ -105,16 +136,20 @@ def search(
         command=command,
         choice=choice,
         row=row,
+        held=held or Protocol(),
         candidates=candidates,
         grid=tried,
     )
-    for candidate in candidates:
+    for candidate in found.candidates:
         spec_of(found, candidate, seeds[0]).choice()  # mistakes are found before anything is written
     found.checksum = dataset_checksum(stream, where)
     found.recalled = log.recall(found)
-    halving = len(candidates) > best and len(seeds) > 1
+    if before := log.claim(found):
+        with log.explained(found):
+            found.join(before)
+    halving = len(found.candidates) > best and len(seeds) > 1
     for number, part in enumerate((found.seeds[:1], found.seeds) if halving else (found.seeds,), 1):
-        going = candidates if number == 1 else found.finalists[:best]
+        going = found.candidates if number == 1 else found.going_on(best)
         run_round(found, going, part, name=f"round {number}", device=device, pool=pool, progress=progress)
         found.rounds.append({"seeds": part, "candidates": len(going)})
         log.write(found)

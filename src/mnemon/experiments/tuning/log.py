@@ -1,8 +1,15 @@
-"""The log of a search, OUT/tuning/NAME.json: every candidate, the best first. Only divergences are read from it again."""
+"""The log of a search, OUT/tuning/NAME.json: every candidate, the best first.
+
+A search reads there which runs diverged and, where a grid is searched, which candidates were tried before with the same seeds
+and fixed values: they count as if both grids had been one. Their accuracies come from the records.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from mnemon import files
@@ -25,6 +32,7 @@ def write(search: Search) -> None:
         "stream": search.stream,
         "split": "valid",
         "command": search.command,
+        **({"protocol": search.held.given} if search.held.given else {}),
         **search.described(),
         "finished": search.finished,
         "chosen": search.chosen.values if search.finalists else None,
@@ -56,14 +64,49 @@ def _line(search: Search, candidate: Candidate, several: bool) -> dict[str, Any]
 
 
 def recall(search: Search) -> dict[str, set[int]]:
-    """What an earlier search of this cell saw diverge: it has no record, and only the log knows it."""
+    """What earlier searches of this cell saw diverge: it has no record, and only the logs know it."""
+    known: dict[str, set[int]] = {}
+    place = replace(search, number=1)
+    while (found := _read(place)) is not None:
+        with explained(place):
+            lines = [*found["candidates"], *found.get("diverged_before", [])] if _is_same(search, found) else []
+            for line in lines:
+                known.setdefault(Candidate(dict(line["values"])).key, set()).update(map(int, line["diverged"]))
+        place = replace(place, number=place.number + 1)
+    return known
+
+
+def claim(search: Search) -> dict[str, Any] | None:
+    """Give the search the first log that is free or of a search with its seeds and fixed values; returns what that one says."""
+    search.number = 1
+    while (found := _read(search)) is not None:
+        with explained(search):
+            if _is_same(search, found) and found["seeds"] == search.seeds:
+                return found
+        search.number += 1
+    return None
+
+
+def _read(search: Search) -> dict[str, Any] | None:
+    """The log in the place of this one; None if there is none."""
+    with explained(search):
+        try:
+            found: dict[str, Any] = files.parsed(search.log.read_bytes())
+        except FileNotFoundError:
+            return None
+        _ = [found[name] for name in ("candidates", "seeds")]
+        return found
+
+
+def _is_same(search: Search, found: dict[str, Any]) -> bool:
+    """Whether a log is of the same data and fixed values."""
+    return bool(found["data"]["checksum"] == search.checksum and found["fixed"] == search.fixed)
+
+
+@contextlib.contextmanager
+def explained(search: Search) -> Iterator[None]:
+    """What is wrong with a log in one sentence."""
     try:
-        log = files.parsed(search.log.read_bytes())
-        same = log["data"]["checksum"] == search.checksum and log["fixed"] == search.fixed
-        lines = [*log["candidates"], *log.get("diverged_before", [])]
-        known = {Candidate(dict(line["values"])).key: set(map(int, line["diverged"])) for line in lines}
-    except FileNotFoundError:
-        return {}
+        yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise MnemonError(f"{search.log} is not the log of a search; repair or remove it.") from None
-    return known if same else {}

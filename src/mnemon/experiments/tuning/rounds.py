@@ -68,9 +68,10 @@ def _collect(search: Search, wanted: list[tuple[Candidate, int]]) -> None:
 
 
 def spec_of(search: Search, candidate: Candidate, seed: int) -> Spec:
-    given = (search.row.options if search.row else {}) | candidate.values
+    held = search.held
+    given = (search.row.options if search.row else {}) | held.options | candidate.values
     about = (search.method, search.stream, seed, search.loss, search.classifiers)
-    return Spec(*about, split="valid", options=given, cell="tune")
+    return Spec(*about, split="valid", order=held.order, options=given, cell="tune", backbone=held.backbone)
 
 
 def _counted(number: int, what: str) -> str:

@@ -32,6 +32,21 @@ class RowSetting:
     source: str  # where the values come from, in words
 
 
+@dataclass(frozen=True)
+class Protocol:
+    """What a search holds at other values than the paper's protocol; recipes are not kept from it."""
+
+    options: dict[str, int] = field(default_factory=dict)  # of words.FIXED
+    backbone: str | None = None
+    order: str = "natural"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is other than usual, by name."""
+        order = {} if self.order == "natural" else {"order": self.order}
+        return self.options | ({} if self.backbone is None else {"backbone": self.backbone}) | order
+
+
 @dataclass(kw_only=True)
 class Search(ABC):
     """What is searched, where, and what was found; a subclass says which candidates are tried."""
@@ -43,11 +58,13 @@ class Search(ABC):
     command: str
     choice: Choice  # at the recipe, or at the setting of the row
     row: RowSetting | None
+    held: Protocol = field(default_factory=Protocol)
     checksum: str = ""  # of the dataset
     candidates: list[Candidate] = field(default_factory=list)  # the best first, once a round is over
     recalled: dict[str, set[int]] = field(
         default_factory=dict
     )  # by candidate, the seeds that diverged in an earlier search
+    number: int = 1  # of the log, among those of searches that differ in seeds or fixed values only
 
     @property
     @abstractmethod
@@ -96,14 +113,17 @@ class Search(ABC):
 
     @property
     def log(self) -> Path:
-        """Searches over different options or classifiers each have their own: one does not write over another."""
+        """Searches over different options, classifiers, seeds or fixed values each have their own: one does not write over
+        another."""
         over = self.variant
         if self.names != usual_grid(self.row, self.method, self.loss).keys():
             over += "-" + "-".join(sorted(self.names))
         if self.classifiers != self._usual_classifiers:
             over += "-" + "-".join(in_file_name(name) for name in self.classifiers)
+        over += "".join(f"-{name}={in_file_name(str(value))}" for name, value in self.held.given.items())
         name = self.row.row if self.row else f"{self.method}-{self.loss}"
-        return self.out / "tuning" / f"{name}-{self.stream}{over}.json"
+        number = "" if self.number == 1 else f".{self.number}"
+        return self.out / "tuning" / f"{name}-{self.stream}{over}{number}.json"
 
     @property
     def _usual_classifiers(self) -> tuple[str, ...]:
@@ -173,14 +193,19 @@ class Search(ABC):
     def keep(self) -> str:
         """The chosen values become the recipe of the cell; returns it in words."""
         name = protocol.parse(self.stream)
-        check_keep(name)
+        check_keep(name, self.held)
         values = recipes.recipe(self.method, self.loss, name.kind, name.dataset) | self.chosen.values
         recipes.keep(self.cell, recipes.Recipe(values, self.source))
         return f"{' / '.join(self.cell)}: {said(values)} ({self.source})"
 
 
-def check_keep(name: protocol.StreamName) -> None:
-    """Refuse a stream that deviates from those recipes are kept for."""
+def check_keep(name: protocol.StreamName, held: Protocol) -> None:
+    """Refuse a stream or a protocol that deviates from those recipes are kept for."""
+    if held.given:
+        raise MnemonError(
+            f"the recipes are for the paper's protocol, and this search has another {' and '.join(held.given)}; leave out "
+            "--keep and give the chosen values to mnemon run."
+        )
     if deviation := name.schedule.deviation:
         raise MnemonError(f"the recipes are for the paper's {name.schedule.title} streams, and {name} has {deviation}.")
 
@@ -192,13 +217,20 @@ def choose_at_recipe(
     loss: str | None,
     classifiers: Sequence[str],
     row: RowSetting | None,
+    held: Protocol,
     seeds: Sequence[int],
 ) -> Choice:
     """What a search starts from, every option at the recipe or at the row's value; seeds of the tables are refused."""
     if min(seeds) < FIRST_SEED:
         raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
     given, read_by = (dict(row.options), classifiers or row.classifiers) if row else ({}, classifiers)
-    return Spec(method, stream, loss=loss, classifiers=tuple(read_by), options=given).choice()
+    about: dict[str, Any] = {
+        "loss": loss,
+        "classifiers": tuple(read_by),
+        "order": held.order,
+        "backbone": held.backbone,
+    }
+    return Spec(method, stream, options=given | held.options, **about).choice()
 
 
 def usual_grid(row: RowSetting | None, method: str, loss: str) -> Grid:

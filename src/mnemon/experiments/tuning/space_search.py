@@ -26,7 +26,7 @@ from mnemon.experiments.tuning import log
 from mnemon.experiments.tuning.candidate import Candidate, said
 from mnemon.experiments.tuning.proposals import SAMPLERS, Told, propose, sampler_version
 from mnemon.experiments.tuning.rounds import run_round, spec_of
-from mnemon.experiments.tuning.searched import RowSetting, Search, choose_at_recipe, usual_grid
+from mnemon.experiments.tuning.searched import Protocol, RowSetting, Search, choose_at_recipe, usual_grid
 from mnemon.experiments.tuning.space import Range, Space, ends, parse_space, space_of
 from mnemon.runtime.device import choose_device
 from mnemon.runtime.progress import SILENT, Progress
@@ -112,6 +112,7 @@ def search_space(
     loss: str | None = None,
     classifiers: Sequence[str] = (),
     row: RowSetting | None = None,
+    held: Protocol | None = None,
     space: Sequence[str] = (),
     sampler: str = "tpe",
     trials: int = TRIALS,
@@ -131,7 +132,9 @@ def search_space(
     for what, number, least in (("trials", trials, 1), ("batch", batch, 1), ("search-seed", search_seed, 0)):
         if number < least:
             raise MnemonError(f"--{what} must be at least {least}, not {number}.")
-    choice = choose_at_recipe(method, stream, loss=loss, classifiers=classifiers, row=row, seeds=seeds)
+    choice = choose_at_recipe(
+        method, stream, loss=loss, classifiers=classifiers, row=row, held=held or Protocol(), seeds=seeds
+    )
     tried = parse_space(space, choice) if space else space_of(usual_grid(row, method, choice.objective.name))
     if not tried:
         raise MnemonError(
@@ -146,6 +149,7 @@ def search_space(
         command=command,
         choice=choice,
         row=row,
+        held=held or Protocol(),
         space=tried,
         sampler=sampler,
         trials=trials,

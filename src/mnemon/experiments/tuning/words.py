@@ -11,6 +11,7 @@ from mnemon.learning.build import Choice
 from mnemon.learning.options import Field
 
 FIXED = ("batch_size", "replay_size", "memory_size")  # the protocol's, not for choosing
+PROTOCOL = (*FIXED, "backbone", "order")  # those too that are no options of a method
 
 
 class Word(NamedTuple):
@@ -31,10 +32,13 @@ def read_words(words: Sequence[str], choice: Choice, kind: str, form: str) -> It
         name = name.replace("-", "_")
         if not equals or not values:
             raise MnemonError(f"a {kind} is written as {form}, not {word!r}.")
-        if name in FIXED:
-            raise MnemonError(f"{name} belongs to the protocol; it is not chosen on validation.")
+        if name in PROTOCOL:
+            flag = "--" + name.replace("_", "-")
+            raise MnemonError(
+                f"{name} belongs to the protocol; it is not chosen on validation. To search at another one, give {flag}."
+            )
         if name not in fields:
-            known = ", ".join(sorted(n for n in choice.options() if n not in FIXED))
+            known = ", ".join(sorted(n for n in fields if n not in FIXED))
             raise MnemonError(
                 f"{choice.method.name} with the loss {choice.objective.name} has no option {name!r} to tune; it has {known}."
             )

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class GMEDER(UniformReplay):
     """x ← x + α ρ^k [ (g₂ − g₁) − β g₁ ],  g₁ = ∂L(B_r; θ)/∂x,  g₂ = ∂L(B_r; θᵛ)/∂x,  θᵛ = θ − η ∇L(B_n): the loss that a step
     on the new samples would add is raised, the loss itself held back. k counts the earlier edits of a row. L is the mean
-    over the batch; to first order θᵛ does not depend on x. Edits live in the network's input space and are not clipped."""
+    over the batch; to first order θᵛ does not depend on x. Edits live in the network's input space and are not clipped. With
+    several iterations over a batch, only the first one edits."""
 
     name: ClassVar[str] = "gmed-er"
     summary: ClassVar[str] = "ER that edits the images it replays so that they are harder to keep"
@@ -43,6 +44,9 @@ class GMEDER(UniformReplay):
         rows = self.chosen(learner, new, draws["replay"])
         self.edit(learner, rows, learner.virtual_step(new))
         return learner.replay(rows)
+
+    def retrieve_again(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        return UniformReplay.retrieve(self, learner, new, draws)
 
     def edit(self, learner: Learner, rows: Tensor, virtual: Parameters) -> None:
         """Edit memory rows in place; θᵛ is `virtual`."""
@@ -68,6 +72,7 @@ class GMEDMIR(GMEDER, MIR):
     summary: ClassVar[str] = "MIR, and beside it ten random memory images edited for later"
     citation: ClassVar[str] = "Jin et al. 2021, Gradient-based Editing of Memory Examples"
     cost: ClassVar[str] = "3.8"
+    drawn_for_write: ClassVar[tuple[str, ...]] = ("write", "edit")  # and for the first iteration
 
     def plan(self, span: Span) -> Plan:
         return super().plan(span) | {"edit": self.uniform_rows(span, "edit")}
@@ -80,3 +85,6 @@ class GMEDMIR(GMEDER, MIR):
         replayed = self.most_hurt(learner, candidates, virtual)  # a copy of the rows: the edit comes after
         self.edit(learner, self.chosen(learner, new, draws["edit"]), virtual)
         return replayed
+
+    def retrieve_again(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:
+        return MIR.retrieve(self, learner, new, draws)

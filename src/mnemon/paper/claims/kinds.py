@@ -166,13 +166,14 @@ def baselines(table: int) -> list[Row]:
 
 
 def _not_reproduced(results: Results, each: Row, stream: str, table: int) -> str:
-    """Of a baseline that a verdict rests on: that its number does not agree with the paper's; "" where it does, or where the
-    paper has none. The paper's own method is what the claim is about, and its gaps stand in its tables."""
+    """Of a baseline that a verdict rests on: that its number does not agree with the paper's; "" where it does, where it has
+    too few runs, or where the paper has none. The paper's own method is what the claim is about, and its gaps stand in its
+    tables."""
     cell = Cell(table, each, stream)
     found = results.of(cell)
     said = comparison.verdict(cell, found)
     by = comparison.difference(cell, found)
-    if each.method == "hybrid" or by is None or said in ("", comparison.AGREES):
+    if each.method == "hybrid" or by is None or said in ("", comparison.AGREES, comparison.TOO_FEW):
         return ""
     what = "forgetting" if table == 2 else "accuracy"
     return f"the {what} of {each.name} is {names.fixed(abs(by))} {said} the paper's"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mnemon.paper import cells, comparison, numbers
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import LEGEND, difference_text, ours, theirs
+from mnemon.paper.comparison import difference_text, legend, ours, theirs
 from mnemon.paper.plan import Scope, TargetPlan, plan_cells
 from mnemon.paper.results import CellRuns, Results
 from mnemon.paper.targets.target import TableTarget
@@ -33,13 +33,16 @@ class ResultTable(TableTarget):
         streams, side_by_side = cells.streams(self.number), 3 if self.number == 4 else 2
         groups = [streams[i : i + side_by_side] for i in range(0, len(streams), side_by_side)]
         parts = [self._part(results, group) for group in groups]
-        return Table(self.name, TITLES[self.number], parts, self._notes())
+        return Table(self.name, TITLES[self.number], parts, self._notes(results))
 
     def verdicts(self, results: Results) -> str:
         """How ours compares with the paper's, in numbers of cells."""
-        judged = [comparison.verdict(cell, results.of(cell)) for cell in cells.cells(self.number) if cell.paper]
+        judged = self._judged(results)
         run = len(judged) - judged.count("")
         return f"{run} of the paper's {len(judged)} cells were run: {comparison.counts(judged)}; "
+
+    def _judged(self, results: Results) -> list[str]:
+        return [comparison.verdict(cell, results.of(cell)) for cell in cells.cells(self.number) if cell.paper]
 
     def _part(self, results: Results, streams: Sequence[str]) -> Part:
         rows = [row for row in cells.rows(self.number) if not (self.number == 2 and row.bound)]
@@ -56,10 +59,10 @@ class ResultTable(TableTarget):
                 line += [theirs(cell), written, difference_text(cell, there)]
         return Part(columns, lines)
 
-    def _notes(self) -> list[str]:
+    def _notes(self, results: Results) -> list[str]:
         notes = [
             f"Percent, mean ± half-width of the 95 % interval over {numbers.RUNS} seeds (n = … where fewer). "
-            f"{LEGEND} Bold: the best of ours in a column"
+            f"{legend(self._judged(results))} Bold: the best of ours in a column"
             + ("." if self.number in (2, 3) else ", the i.i.d. bounds aside."),
             "† not in the paper."
             + (" * quoted by the paper from the method's own paper." if self.number in (1, 2) else ""),

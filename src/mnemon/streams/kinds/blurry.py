@@ -22,7 +22,7 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels
+from mnemon.streams.stream import Stream, check_labels, digest
 
 EVERY = 1000  # samples between evaluations, at most
 EVALUATIONS = 10  # at least
@@ -54,12 +54,14 @@ def blurry(labels: ArrayLike, *, tasks: int = 5, disjoint: int = 50, blur: int =
     shuffled = rng.permutation(seed, "stream order", 0, len(y))
     n = len(y)
     every = min(EVERY, max(1, n // EVALUATIONS))
+    indices = shuffled[np.argsort(when[shuffled], kind="stable")]
     return Stream(
         kind="blurry",
-        indices=shuffled[np.argsort(when[shuffled], kind="stable")],
+        indices=indices,
         boundaries=(n,),
         tasks=(tuple(classes.tolist()),),
         evaluations=tuple(range(every, n + 1, every)),
+        arrivals=digest(classes[y[indices]]),
     )
 
 

@@ -21,7 +21,7 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels
+from mnemon.streams.stream import Stream, check_labels, digest
 
 SPREAD = 0.5  # the paper's
 
@@ -75,7 +75,13 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = SPREAD)
     for c in range(len(classes)):
         when = np.flatnonzero(drawn == c)
         indices[when] = shuffled[y[shuffled] == c][: len(when)]
-    return Stream(kind="smooth", indices=indices, boundaries=(length,), tasks=(tuple(classes.tolist()),))
+    return Stream(
+        kind="smooth",
+        indices=indices,
+        boundaries=(length,),
+        tasks=(tuple(classes.tolist()),),
+        arrivals=digest(classes[drawn]),
+    )
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,10 @@ class Smooth(Schedule):
         if not parameters:
             return cls()
         if re.fullmatch(r"[1-9][0-9]{0,5}", parameters):
-            raise MnemonError(f"a Smooth stream has no tasks: leave out the -{parameters}.")
+            raise MnemonError(
+                f"a Smooth stream has no tasks: leave out the -{parameters}; a spread is written with a point, as "
+                f"-{parameters}.0."
+            )
         if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,4}", parameters):
             return None
         if not float(parameters) > 0:

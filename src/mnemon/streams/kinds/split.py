@@ -15,7 +15,7 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError, check_known
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels
+from mnemon.streams.stream import Stream, check_labels, digest
 
 
 def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -> Stream:
@@ -31,11 +31,13 @@ def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -
 
     shuffled = rng.permutation(seed, "stream order", 0, len(y))  # one shuffle; each task keeps its part of it
     parts = [shuffled[np.isin(y[shuffled], group)] for group in groups]
+    indices = np.concatenate(parts)
     return Stream(
         kind="split",
-        indices=np.concatenate(parts),
+        indices=indices,
         boundaries=tuple(int(end) for end in np.cumsum([len(part) for part in parts])),
         tasks=tuple(tuple(group.tolist()) for group in groups),
+        arrivals=digest(y[indices]),
     )
 
 
