@@ -206,11 +206,11 @@ def test_death_at_any_write_costs_nothing_but_time(tmp_path, monkeypatch):
     photos = make(tmp_path / "a", each=30)  # nine chunks of ten
     original, left = files.replace, [0]
 
-    def replace(path, fill):
+    def replace(path, fill, **more):
         left[0] -= 1
         if left[0] == 0:
             raise Killed
-        original(path, fill)
+        original(path, fill, **more)
 
     monkeypatch.setattr(files, "replace", replace)
     fit(photos, tmp_path / "undisturbed", save_every=0, **SMALL)

@@ -166,11 +166,11 @@ def test_death_at_any_write_ends_with_the_same_bytes(suffix, tmp_path, monkeypat
     path = tables.write(tmp_path / f"t{suffix}", tables.rows(130))
     original, left = files.replace, [0]
 
-    def replace(part, fill):
+    def replace(part, fill, **more):
         left[0] -= 1
         if left[0] == 0:
             raise Killed
-        original(part, fill)
+        original(part, fill, **more)
 
     monkeypatch.setattr(files, "replace", replace)
     learn(path, tmp_path / "undisturbed", save_every=0, method="hybrid")

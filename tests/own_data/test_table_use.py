@@ -151,7 +151,7 @@ def test_evaluate_on_arrays_with_labels_as_floats(tmp_path, capsys):
 def test_on_a_full_disk_evaluate_prints_what_it_found(model, tmp_path, capsys, monkeypatch):
     path = tables.write(tmp_path / "t.csv", tables.rows(20, start=700))
 
-    def full(part, content):
+    def full(part, content, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files, "write", full)
@@ -166,7 +166,7 @@ def test_on_a_full_disk_evaluate_prints_what_it_found(model, tmp_path, capsys, m
 def test_the_sentence_of_a_first_save_that_failed_names_no_earlier_one(tmp_path, capsys, monkeypatch):
     path, original = tables.write(tmp_path / "t.csv", tables.rows(20)), files.write
 
-    def full(part, content):
+    def full(part, content, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     words = ("fit", str(path), "--out", str(tmp_path / "model"), "--label", "bird", "--method", "slda")

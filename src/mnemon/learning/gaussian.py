@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from mnemon.errors import MnemonError
+from mnemon.learning.discriminant import Discriminant, nearest_mean, solved
 from mnemon.runtime.precision import full_float32
 
 IMPOSSIBLE = (
@@ -43,17 +44,6 @@ class NeverLearned(MnemonError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"these samples cannot all have been learned under these labels: {why}")
-
-
-class Discriminant(NamedTuple):
-    """Linear scores: μ_cᵀΣ⁻¹f − ½ μ_cᵀΣ⁻¹μ_c. For equal priors their softmax is p(c | f)."""
-
-    weight: Tensor  # [C, D]
-    bias: Tensor  # [C], −inf for a class without samples
-
-    def __call__(self, f: Tensor) -> Tensor:
-        """Features [n, D] → scores [n, C]."""
-        return torch.addmm(self.bias, f.to(self.weight.dtype), self.weight.T)
 
 
 class Moments(NamedTuple):
@@ -269,7 +259,7 @@ class Gaussian:
         ridge = torch.where(trace > self.rounding.double().square().mean(), lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        weight = _solved(sigma, means, lam, self._removed)
+        weight = solved(sigma, means, lam, self._removed)
         return Discriminant(weight, self._bias(weight, means))
 
     def _unit_free(self, lam: float) -> Discriminant:
@@ -290,7 +280,7 @@ class Gaussian:
         sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
         sigma.diagonal().fill_(1.0)
         away = (means - centre) / unit * varies
-        weight = _solved(sigma, away, lam, self._removed)  # of the features minus `centre`, in units of `unit`
+        weight = solved(sigma, away, lam, self._removed)  # of the features minus `centre`, in units of `unit`
         weight = weight / unit
         # The centre is common to all classes, so it drops out of the softmax; it stays in the bias.
         return Discriminant(weight, self._bias(weight, means - centre) - weight @ centre)
@@ -377,23 +367,6 @@ class Gaussian:
         self.means[classes] = torch.from_numpy(means).to(self.means)
         self.counts[classes] = torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
         self.weight.fill_(weight)
-
-
-def _solved(sigma: Tensor, means: Tensor, lam: float, removed: bool) -> Tensor:
-    """Σ⁻¹μ_c as rows [C, D]. Where samples were removed, Σ is lifted by what rounding may have taken from it."""
-    factor, failed = torch.linalg.cholesky_ex(sigma)
-    if bool(failed) and removed:
-        sigma.diagonal().sub_(2 * torch.linalg.eigvalsh(sigma)[0])
-        factor, failed = torch.linalg.cholesky_ex(sigma)
-    if bool(failed):  # λ is below what float32 holds of Σ_w
-        raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
-    return torch.cholesky_solve(means.T, factor).T
-
-
-def nearest_mean(counts: Tensor, means: Tensor) -> Discriminant:
-    """The classifier with the identity as covariance."""
-    means = means.double()
-    return Discriminant(means, torch.where(counts > 0, -0.5 * means.square().sum(1), -torch.inf))
 
 
 def _moments(f: Tensor, y: Tensor) -> Moments:

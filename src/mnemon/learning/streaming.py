@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
-from mnemon.learning.gaussian import CHUNK, Discriminant, Gaussian, nearest_mean
+from mnemon.learning.discriminant import Discriminant, nearest_mean
+from mnemon.learning.gaussian import CHUNK, Gaussian
 from mnemon.learning.learner import Learner, Snapshot
 from mnemon.learning.memory import sample_keys
 from mnemon.learning.network import Output
