@@ -214,3 +214,28 @@ def test_mistakes_are_one_sentence_and_make_no_model(tmp_path, capsys, monkeypat
     _, err = run("learn", "model", *words, code=2, capsys=capsys)
     assert sentence in err
     assert not (tmp_path / "model").exists()
+
+
+def numbered(path, *labels):
+    path.write_text("a,b,label\n" + "".join(f"{i % 7},{i % 3},{label}\n" for i, label in enumerate(labels * 10)))
+    return str(path)
+
+
+def test_labels_of_csv_are_those_that_fit_made(tmp_path, capsys):
+    model = tmp_path / "model"
+    slda = ("--method", "slda", "--device", "cpu")
+    run("fit", numbered(tmp_path / "1.csv", 1, 2), "--label", "label", "--out", str(model), *slda, capsys=capsys)
+    run("learn", str(model), numbered(tmp_path / "2.csv", 1, 2, 3, "07"), "--label", "label", capsys=capsys)
+    assert OnlineClassifier.load(model).classes_.tolist() == [1, 2, 3, "07"]
+
+
+@pytest.mark.parametrize("label", ["1", "None"])
+def test_labels_that_are_known_as_texts_stay_texts(tmp_path, capsys, label):
+    """0.2.0 took all labels of CSV for texts."""
+    old, model = tmp_path / "old.ndjson", tmp_path / "model"
+    old.write_text("".join(json.dumps({"a": i, "b": i, "y": label}) + "\n" for i in range(5)))
+    run("learn", str(model), str(old), *SMALL, capsys=capsys)
+    run("learn", str(model), numbered(tmp_path / "new.csv", label, "x"), capsys=capsys)
+    loaded = OnlineClassifier.load(model)
+    assert loaded.classes_.tolist() == [label, "x"]
+    assert loaded.n_seen_ == 25

@@ -10,11 +10,13 @@ import pytest
 from PIL import Image
 
 from mnemon.errors import MnemonError
+from mnemon.readers.columns import Columns
 from mnemon.sources.lines import Lines
 from mnemon.sources.parquet import Parquet
 from mnemon.sources.pictures import Pictures, Tar
 from mnemon.sources.place import byte
 from mnemon.sources.row import BadRow, Row
+from mnemon.sources.table import Rules
 
 
 def png(colour):
@@ -94,7 +96,7 @@ def test_parquet_goes_on_behind_any_row(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pa.table({"a": [1.0, 2.0, None, 4.0, 5.0], "kind": ["u", "v", "u", "v", "u"]})
     pq.write_table(table, tmp_path / "file.parquet", row_group_size=2)
-    source = Parquet(tmp_path / "file.parquet", label="kind")
+    source = Parquet(tmp_path / "file.parquet", rules=Rules(Columns(label="kind")))
     rows = list(source.rows(0))
     assert [row.number for row in rows] == [1, 2, 3, 4, 5]
     assert [type(row) for row in rows] == [Row, Row, BadRow, Row, Row]
