@@ -239,3 +239,32 @@ def test_labels_that_are_known_as_texts_stay_texts(tmp_path, capsys, label):
     loaded = OnlineClassifier.load(model)
     assert loaded.classes_.tolist() == [label, "x"]
     assert loaded.n_seen_ == 25
+
+
+def test_a_table_that_fit_began_goes_on_with_its_gaps_and_categories(tmp_path, capsys):
+    model, first, second = tmp_path / "model", tmp_path / "first.csv", tmp_path / "second.csv"
+    rows = [f"{i},{'red' if i % 2 else 'blue'},{i % 5 or ''},{i % 2}\n" for i in range(40)]
+    first.write_text("id,colour,size,kind\n" + "".join(rows))
+    second.write_text("id,colour,size,kind\n" + "".join(rows).replace("blue", "green"))
+    words = ("--label", "kind", "--id", "id", "--method", "slda", "--device", "cpu")
+    run("fit", str(first), "--out", str(model), *words, capsys=capsys)
+    out, _ = run("learn", str(model), str(second), capsys=capsys)  # the model knows which column is what
+    assert "read 40 samples" in out
+    loaded = OnlineClassifier.load(model)
+    assert loaded.n_seen_ == 80
+    assert loaded.classes_.tolist() == [0, 1]
+    assert loaded._model.table.names == ["colour", "size"]
+    assert {category for _, category in loaded._model.table.features[0].categories} == {"red", "blue", "green"}
+
+
+def test_tables_with_tabs_and_other_separators_and_texts_for_gaps(tmp_path, capsys):
+    tabs, bars, model = tmp_path / "rows.tsv", tmp_path / "rows.csv", str(tmp_path / "model")
+    tabs.write_text("a\tlabel\n1\tu\n2\tNone\n")
+    bars.write_text("a|label\n1|u\n2|v\n")
+    out, _ = run("learn", model, str(tabs), "--missing", "?", *SMALL, capsys=capsys)
+    assert "read 2 samples" in out
+    out, _ = run("learn", model, str(bars), "--separator", "|", capsys=capsys)
+    assert "read 2 samples" in out
+    assert OnlineClassifier.load(model).classes_.tolist() == ["u", "None", "v"]
+    _, err = run("learn", model, str(bars), "--separator", "||", code=2, capsys=capsys)
+    assert "one character" in err

@@ -22,7 +22,7 @@ from mnemon.cli.new_model import (
     NewSize,
 )
 from mnemon.cli.options import Device, Quiet, flag, unset
-from mnemon.cli.table_options import columns
+from mnemon.cli.table_options import Missing, Separator, columns
 from mnemon.errors import MnemonError, check_known
 from mnemon.files import explained
 
@@ -36,19 +36,24 @@ Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a
 Sources = Positional[
     Annotated[
         tuple[str, ...],
-        unset("files (.ndjson, .csv, .parquet, .tar), folders of class folders, or - for stdin", "SOURCE …"),
+        unset("files (.ndjson, .csv, .tsv, .parquet, .tar), folders of class folders, or - for stdin", "SOURCE …"),
     ]
 ]
-FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet", ".tar": "tar"}
+FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tar": "tar"}
 
 
 def learn(
     model: Model,
     sources: Sources,
-    label: Annotated[str | None, unset("the column with the label", "NAME", "label, y, class or target")] = None,
+    label: Annotated[
+        str | None,
+        unset("the column with the label", "NAME", "as for the model's tables before; label, y, class or target"),
+    ] = None,
     format: Annotated[
         str | None, unset("ndjson, csv, parquet or tar", "NAME", "by the name of the file; stdin: ndjson")
     ] = None,
+    missing: Missing = (),
+    separator: Separator = None,
     follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
     skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
     method: NewMethod = None,
@@ -76,7 +81,7 @@ def learn(
     if not sources:
         raise MnemonError("name at least one source: a file, a folder, or - for stdin.")
     check_size(size)
-    given = columns(label, None, (), (), (), None)
+    given = columns(label, None, (), (), missing, separator)
     options = {
         "method": method,
         "backbone": backbone,

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
-from mnemon.readers.columns import header
+from mnemon.readers.columns import header, separated
 from mnemon.sources import reading
 from mnemon.sources.csv_rows import BOM, CsvRow, Line, csv_rows
 from mnemon.sources.place import ENDS, Before, byte
@@ -198,18 +198,21 @@ class Lines:
         if found.keys() == {"x", "y"} and (
             label is None or (label not in found and isinstance(found["x"], dict | list))
         ):
-            return found["x"], found["y"]
+            return self._rules.of_pair(found["x"], found["y"])
         columns = self._rules.columns if label is not None else self._rules.with_label(list(found), self._path)
         return self._rules.of_values(found, columns)
 
     def _csv(self, lines: LineReader, before: Before) -> Iterator[Read]:
         """The first line names the columns."""
-        rows = csv_rows(self._lines(lines))
+        usual = self._rules.columns.separator or ("\t" if self._path.suffix.lower() == ".tsv" else ",")
+        rows = csv_rows(self._lines(lines), usual)
         names: list[str] = []
         for row in rows:
             if row is None:
                 yield None
             elif names := _cells(row):
+                if row.separator != usual:
+                    logger.warning(separated(self._path, row.separator))
                 break
         if not names:
             return

@@ -84,6 +84,13 @@ class Rules:
         found = _split(row, columns)
         return cells.typed([found.x], columns, self._features())[0], found.y
 
+    def of_pair(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Features and label that come apart. What cannot be learned of the features, the model says."""
+        y = _split({"y": y}, Columns(label="y")).y
+        if self._features is None or not isinstance(x, dict):
+            return x, y
+        return cells.typed([x], self.columns, self._features())[0], y
+
     def _known_as(self, text: str) -> list[Label]:
         """The labels of the model that a text may stand for."""
         known = self._known()
