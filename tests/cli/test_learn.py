@@ -268,3 +268,13 @@ def test_tables_with_tabs_and_other_separators_and_texts_for_gaps(tmp_path, caps
     assert OnlineClassifier.load(model).classes_.tolist() == ["u", "None", "v"]
     _, err = run("learn", model, str(bars), "--separator", "||", code=2, capsys=capsys)
     assert "one character" in err
+
+
+def test_a_model_whose_names_have_blanks_goes_on_with_them(tmp_path, capsys):
+    """0.2.0 left the blanks of a header in the names."""
+    old, new, model = tmp_path / "old.ndjson", tmp_path / "new.csv", str(tmp_path / "model")
+    old.write_text("".join(json.dumps({"a": i, " b": i, " label": "u"}) + "\n" for i in range(5)))
+    new.write_text("a, b, label\n1,2,v\n")
+    run("learn", model, str(old), "--label", " label", *SMALL, capsys=capsys)
+    out, _ = run("learn", model, str(new), "--label", " label", capsys=capsys)
+    assert "6 of 6 samples learned" in out

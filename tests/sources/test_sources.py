@@ -270,3 +270,15 @@ def test_the_separator_is_found_as_fit_finds_it(tmp_path, caplog, name, between,
     assert bool(caplog.text) == bool(told)
     (last,) = Lines(tmp_path / name, format="csv", rules=rules).rows(rows[0].number)
     assert (last.number, last.x, last.y) == (rows[1].number, rows[1].x, rows[1].y)
+
+
+def test_parquet_of_an_open_model_may_have_gaps_and_texts(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"a": [1.0, None], "c": ["x", "z"], "y": ["1", None]}), tmp_path / "file.parquet")
+    row, bad = Parquet(tmp_path / "file.parquet", rules=Rules(features=dict)).rows(0)
+    assert (row.x, row.y) == ({"a": 1.0, "c": "x"}, "1")  # a type is a type
+    assert bad.why == "there is no label in 'y'."
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["y", "y"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(MnemonError, match="same name"):
+        list(Parquet(tmp_path / "twice.parquet").rows(0))
