@@ -214,3 +214,67 @@ def test_mistakes_are_one_sentence_and_make_no_model(tmp_path, capsys, monkeypat
     _, err = run("learn", "model", *words, code=2, capsys=capsys)
     assert sentence in err
     assert not (tmp_path / "model").exists()
+
+
+def numbered(path, *labels):
+    path.write_text("a,b,label\n" + "".join(f"{i % 7},{i % 3},{label}\n" for i, label in enumerate(labels * 10)))
+    return str(path)
+
+
+def test_labels_of_csv_are_those_that_fit_made(tmp_path, capsys):
+    model = tmp_path / "model"
+    slda = ("--method", "slda", "--device", "cpu")
+    run("fit", numbered(tmp_path / "1.csv", 1, 2), "--label", "label", "--out", str(model), *slda, capsys=capsys)
+    run("learn", str(model), numbered(tmp_path / "2.csv", 1, 2, 3, "07"), "--label", "label", capsys=capsys)
+    assert OnlineClassifier.load(model).classes_.tolist() == [1, 2, 3, "07"]
+
+
+@pytest.mark.parametrize("label", ["1", "None"])
+def test_labels_that_are_known_as_texts_stay_texts(tmp_path, capsys, label):
+    """0.2.0 took all labels of CSV for texts."""
+    old, model = tmp_path / "old.ndjson", tmp_path / "model"
+    old.write_text("".join(json.dumps({"a": i, "b": i, "y": label}) + "\n" for i in range(5)))
+    run("learn", str(model), str(old), *SMALL, capsys=capsys)
+    run("learn", str(model), numbered(tmp_path / "new.csv", label, "x"), capsys=capsys)
+    loaded = OnlineClassifier.load(model)
+    assert loaded.classes_.tolist() == [label, "x"]
+    assert loaded.n_seen_ == 25
+
+
+def test_a_table_that_fit_began_goes_on_with_its_gaps_and_categories(tmp_path, capsys):
+    model, first, second = tmp_path / "model", tmp_path / "first.csv", tmp_path / "second.csv"
+    rows = [f"{i},{'red' if i % 2 else 'blue'},{i % 5 or ''},{i % 2}\n" for i in range(40)]
+    first.write_text("id,colour,size,kind\n" + "".join(rows))
+    second.write_text("id,colour,size,kind\n" + "".join(rows).replace("blue", "green"))
+    words = ("--label", "kind", "--id", "id", "--method", "slda", "--device", "cpu")
+    run("fit", str(first), "--out", str(model), *words, capsys=capsys)
+    out, _ = run("learn", str(model), str(second), capsys=capsys)  # the model knows which column is what
+    assert "read 40 samples" in out
+    loaded = OnlineClassifier.load(model)
+    assert loaded.n_seen_ == 80
+    assert loaded.classes_.tolist() == [0, 1]
+    assert loaded._model.table.names == ["colour", "size"]
+    assert {category for _, category in loaded._model.table.features[0].categories} == {"red", "blue", "green"}
+
+
+def test_tables_with_tabs_and_other_separators_and_texts_for_gaps(tmp_path, capsys):
+    tabs, bars, model = tmp_path / "rows.tsv", tmp_path / "rows.csv", str(tmp_path / "model")
+    tabs.write_text("a\tlabel\n1\tu\n2\tNone\n")
+    bars.write_text("a|label\n1|u\n2|v\n")
+    out, _ = run("learn", model, str(tabs), "--missing", "?", *SMALL, capsys=capsys)
+    assert "read 2 samples" in out
+    out, _ = run("learn", model, str(bars), "--separator", "|", capsys=capsys)
+    assert "read 2 samples" in out
+    assert OnlineClassifier.load(model).classes_.tolist() == ["u", "None", "v"]
+    _, err = run("learn", model, str(bars), "--separator", "||", code=2, capsys=capsys)
+    assert "one character" in err
+
+
+def test_a_model_whose_names_have_blanks_goes_on_with_them(tmp_path, capsys):
+    """0.2.0 left the blanks of a header in the names."""
+    old, new, model = tmp_path / "old.ndjson", tmp_path / "new.csv", str(tmp_path / "model")
+    old.write_text("".join(json.dumps({"a": i, " b": i, " label": "u"}) + "\n" for i in range(5)))
+    new.write_text("a, b, label\n1,2,v\n")
+    run("learn", model, str(old), "--label", " label", *SMALL, capsys=capsys)
+    out, _ = run("learn", model, str(new), "--label", " label", capsys=capsys)
+    assert "6 of 6 samples learned" in out

@@ -10,11 +10,15 @@ import pytest
 from PIL import Image
 
 from mnemon.errors import MnemonError
+from mnemon.estimator.cells import CATEGORY, NUMBER
+from mnemon.estimator.table import Feature
+from mnemon.readers.columns import Columns
 from mnemon.sources.lines import Lines
 from mnemon.sources.parquet import Parquet
 from mnemon.sources.pictures import Pictures, Tar
 from mnemon.sources.place import byte
 from mnemon.sources.row import BadRow, Row
+from mnemon.sources.table import Rules
 
 
 def png(colour):
@@ -94,7 +98,7 @@ def test_parquet_goes_on_behind_any_row(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pa.table({"a": [1.0, 2.0, None, 4.0, 5.0], "kind": ["u", "v", "u", "v", "u"]})
     pq.write_table(table, tmp_path / "file.parquet", row_group_size=2)
-    source = Parquet(tmp_path / "file.parquet", label="kind")
+    source = Parquet(tmp_path / "file.parquet", rules=Rules(Columns(label="kind")))
     rows = list(source.rows(0))
     assert [row.number for row in rows] == [1, 2, 3, 4, 5]
     assert [type(row) for row in rows] == [Row, Row, BadRow, Row, Row]
@@ -199,3 +203,82 @@ def test_stdin_reads_json(tmp_path):
     lines = b"".join(json.dumps({"x": [i], "y": i % 2}).encode() + b"\n" for i in range(5))
     source = Lines(tmp_path, format="ndjson", stream=io.BytesIO(lines))
     assert [row.y for row in source.rows(0)] == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("a,b,a,y\n1,2,3,u\n", "two columns of .* are called 'a'"), (",a,y\n0,1,u\n", "column 1 of .* has no name")],
+)
+def test_a_header_that_fit_refuses_is_refused(tmp_path, text, sentence):
+    with pytest.raises(MnemonError, match=sentence):
+        list(Lines(written(tmp_path / "file.csv", text), format="csv").rows(0))
+
+
+def test_blanks_of_a_header_are_no_part_of_it_and_a_row_needs_a_label(tmp_path):
+    path = written(tmp_path / "file.csv", "a , y\n1,u\n2,\n3,NA\n")
+    row, empty, missing = Lines(path, format="csv").rows(0)
+    assert (row.x, row.y) == ({"a": 1.0}, "u")
+    assert empty.why == "there is no label in 'y'."
+    assert "'NA' is a missing value" in missing.why
+    row, *_ = Lines(path, format="csv", rules=Rules(Columns(strip=False, label=" y"))).rows(0)
+    assert row.x == {"a ": 1.0}
+    path = written(tmp_path / "file.ndjson", '{"a": 1, "label": null}\n')
+    (row,) = Lines(path, format="ndjson").rows(0)
+    assert row.why == "there is no label in 'label'."
+
+
+def test_a_model_of_fixed_features_refuses_gaps_and_texts_and_names_fit(tmp_path):
+    path = written(tmp_path / "file.csv", "a,b,y\n1,,u\nNA,1,u\nred,1,u\n1_0,1,u\n")
+    rows = list(Lines(path, format="csv").rows(0))
+    assert ["is missing" in row.why for row in rows] == [True, True, False, False]
+    assert all("`mnemon fit` makes models of tables with gaps and categories" in row.why for row in rows)
+    text = '{"a": null, "y": 1}\n{"a": "red", "y": 1}\n{"a": %s, "y": 1}\n' % ("9" * 400)
+    path = written(tmp_path / "file.ndjson", text)
+    assert all("`mnemon fit`" in row.why for row in Lines(path, format="ndjson").rows(0))
+
+
+def test_an_open_model_says_what_the_cells_are(tmp_path):
+    known = {"size": Feature("size", NUMBER), "code": Feature("code", CATEGORY, categories={(int, 7): 0})}
+    rules = Rules(Columns(ignore=("day",), missing=("-",)), features=lambda: known)
+    text = "size,code,new,day,y\n1,7,3,mon,u\n-,x,,tue,v\nbig,7,4,wed,u\n2,7,red,wed,u\n"
+    rows = list(Lines(written(tmp_path / "file.csv", text), format="csv", rules=rules).rows(0))
+    assert rows[0].x == {"size": 1.0, "code": 7, "new": 3.0}
+    assert rows[1].x == {"size": None, "code": "x", "new": None}
+    assert "'size' holds numbers, and this is the text 'big'" in rows[2].why
+    assert "'new' holds numbers, and this is the text 'red'" in rows[3].why  # as the source itself began it
+    text = '{"size": null, "code": "7", "y": "u"}\n{"size": [1], "y": "u"}\n{"x": {"code": "7"}, "y": "v"}\n'
+    rows = list(Lines(written(tmp_path / "file.ndjson", text), format="ndjson", rules=rules).rows(0))
+    assert rows[0].x == {"size": None, "code": 7}
+    assert "'size' is nested" in rows[1].why
+    assert (rows[2].x, rows[2].y) == ({"code": 7}, "v")
+
+
+@pytest.mark.parametrize(
+    ("name", "between", "given", "told"),
+    [("rows.tsv", "\t", None, ""), ("rows.csv", ";", None, "separated by ';'"), ("rows.csv", "\t", None, "separated by a tab"),
+     ("rows.csv", "|", "|", "")],
+)  # fmt: skip
+def test_the_separator_is_found_as_fit_finds_it(tmp_path, caplog, name, between, given, told):
+    text = '"a",b,y\n1,2,"one\nbird, say"\n3,4,v\n'.replace(",", between)
+    rules = Rules(Columns(separator=given))
+    rows = list(Lines(written(tmp_path / name, text), format="csv", rules=rules).rows(0))
+    assert [(row.x, row.y) for row in rows] == [
+        ({"a": 1.0, "b": 2.0}, f"one\nbird{between} say"),
+        ({"a": 3.0, "b": 4.0}, "v"),
+    ]
+    assert told in caplog.text
+    assert bool(caplog.text) == bool(told)
+    (last,) = Lines(tmp_path / name, format="csv", rules=rules).rows(rows[0].number)
+    assert (last.number, last.x, last.y) == (rows[1].number, rows[1].x, rows[1].y)
+
+
+def test_parquet_of_an_open_model_may_have_gaps_and_texts(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"a": [1.0, None], "c": ["x", "z"], "y": ["1", None]}), tmp_path / "file.parquet")
+    row, bad = Parquet(tmp_path / "file.parquet", rules=Rules(features=dict)).rows(0)
+    assert (row.x, row.y) == ({"a": 1.0, "c": "x"}, "1")  # a type is a type
+    assert bad.why == "there is no label in 'y'."
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["y", "y"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(MnemonError, match="same name"):
+        list(Parquet(tmp_path / "twice.parquet").rows(0))

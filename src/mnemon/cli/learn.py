@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -22,27 +22,38 @@ from mnemon.cli.new_model import (
     NewSize,
 )
 from mnemon.cli.options import Device, Quiet, flag, unset
+from mnemon.cli.table_options import Missing, Separator, columns
 from mnemon.errors import MnemonError, check_known
 from mnemon.files import explained
+
+if TYPE_CHECKING:
+    from mnemon.readers.columns import Columns
+    from mnemon.serve.service import Service
+    from mnemon.sources.table import Rules
 
 logger = logging.getLogger(__name__)
 Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on", metavar="MODEL")]]
 Sources = Positional[
     Annotated[
         tuple[str, ...],
-        unset("files (.ndjson, .csv, .parquet, .tar), folders of class folders, or - for stdin", "SOURCE …"),
+        unset("files (.ndjson, .csv, .tsv, .parquet, .tar), folders of class folders, or - for stdin", "SOURCE …"),
     ]
 ]
-FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".parquet": "parquet", ".tar": "tar"}
+FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tar": "tar"}
 
 
 def learn(
     model: Model,
     sources: Sources,
-    label: Annotated[str | None, unset("the column with the label", "NAME", "label, y, class or target")] = None,
+    label: Annotated[
+        str | None,
+        unset("the column with the label", "NAME", "as for the model's tables before; label, y, class or target"),
+    ] = None,
     format: Annotated[
         str | None, unset("ndjson, csv, parquet or tar", "NAME", "by the name of the file; stdin: ndjson")
     ] = None,
+    missing: Missing = (),
+    separator: Separator = None,
     follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
     skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
     method: NewMethod = None,
@@ -70,6 +81,7 @@ def learn(
     if not sources:
         raise MnemonError("name at least one source: a file, a folder, or - for stdin.")
     check_size(size)
+    given = columns(label, None, (), (), missing, separator)
     options = {
         "method": method,
         "backbone": backbone,
@@ -84,7 +96,7 @@ def learn(
     with watched() as stop:
         service = Service(model, options=options, size=size, device=device, name="mnemon learn")
         try:
-            opened = [_source(word, service, format, label, follow) for word in sources]
+            opened = [_source(word, service, format, given, follow) for word in sources]
             halted = threading.Event()  # one source failed: the others stop
 
             def ends() -> int:
@@ -125,7 +137,7 @@ def _check(word: str, format: str | None) -> None:
         raise MnemonError(f"{word} has no name by which its format is known ({', '.join(FORMATS)}); say it: --format.")
 
 
-def _source(word: str, service: Any, format: str | None, label: str | None, follow: bool) -> Any:
+def _source(word: str, service: Any, format: str | None, given: Columns, follow: bool) -> Any:
     from mnemon.serve import pixels
     from mnemon.sources.lines import Lines
     from mnemon.sources.parquet import Parquet
@@ -136,15 +148,31 @@ def _source(word: str, service: Any, format: str | None, label: str | None, foll
 
     path = Path(word)
     if word == "-":
-        return Lines(Path("stdin"), format=format or "ndjson", label=label, stream=sys.stdin.buffer)
+        return Lines(Path("stdin"), format=format or "ndjson", rules=_rules(service, given), stream=sys.stdin.buffer)
     if path.is_dir():
         return Pictures(path, decoded, service.journal.knows, follow=follow)
     kind = format or FORMATS[path.suffix.lower()]
     if kind == "parquet":
-        return Parquet(path, label=label)
+        return Parquet(path, rules=_rules(service, given))
     if kind == "tar":
         return Tar(path, decoded, service.journal.producer)
-    return Lines(path, format=kind, label=label, follow=follow, count=service.journal.producer)
+    return Lines(path, format=kind, rules=_rules(service, given), follow=follow, count=service.journal.producer)
+
+
+def _rules(service: Service, given: Columns) -> Rules:
+    """How tables are read for this model: with what `mnemon fit` keeps of their columns, where it made the model."""
+    from mnemon.own_data.journal import Journal
+    from mnemon.own_data.sources import kept_with
+    from mnemon.readers import cells
+    from mnemon.sources.table import Rules
+
+    classifier, kind = service.learning.state.classifier, service.kind
+    found = kept_with(given, Journal(classifier._beside if classifier.__sklearn_is_fitted__() else {}))
+    if any(name != name.strip() for name in (kind and kind.names) or () if isinstance(name, str)):
+        found = found._replace(strip=False)  # 0.2.0 left the blanks around names
+    is_open = classifier.features == "open"
+    features = (lambda: cells.features(service.learning.state.classifier)) if is_open else None
+    return Rules(found, known=lambda: service.labels, features=features)
 
 
 def _feed(pairs: list[tuple[Any, Any]], halted: threading.Event, *, together: bool) -> None:

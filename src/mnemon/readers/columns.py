@@ -82,3 +82,9 @@ def separator(line: str, usual: str) -> str:
     if usual in line:
         return usual
     return max((usual, ";", "\t", ","), key=lambda each: (line.count(each), each == usual))
+
+
+def separated(path: object, found: str) -> str:
+    """The sentence about a separator that is not the usual one."""
+    name = "a tab" if found == "\t" else repr(found)
+    return f"the cells of {path} are separated by {name}, as its header shows."

@@ -9,7 +9,7 @@ import logging
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,6 +182,11 @@ class Service:
     def kind(self) -> Kind | None:
         """What all samples are; None before the first ones."""
         return model_kind(self.learning.state.classifier) or self._first
+
+    @property
+    def labels(self) -> Sequence[Label]:
+        """All that were learned or wait to be; more are only ever appended."""
+        return self._labels.labels
 
     def _forget_kind(self) -> None:
         """The samples that said what all are were taken back before anything was learned."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mnemon.errors import MnemonError
+from mnemon.readers.columns import separator
 from mnemon.sources.reading import LONGEST
 
-LINES = 100  # of a row: all fields but the label are numbers, so more come from a quote too many
+LINES = 100  # of a row: more come from a quote too many
 BOM = b"\xef\xbb\xbf"  # Excel begins a file with it
 
 
@@ -28,6 +29,7 @@ class CsvRow(NamedTuple):
 
     lines: list[Line]
     closed: bool
+    separator: str = ","
 
     def cells(self) -> list[str]:
         """Nothing of an empty line."""
@@ -38,17 +40,17 @@ class CsvRow(NamedTuple):
         except UnicodeDecodeError:
             raise MnemonError("it is not text in UTF-8.") from None
         try:
-            return next(csv.reader([text], strict=True), [])
+            return next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except csv.Error as error:
             raise MnemonError(f"{error}.") from None
 
 
-def csv_rows(lines: Iterator[Line | None]) -> Iterator[CsvRow | None]:
-    """None where `lines` has None. Where a quote stays open, the line with it is a row of its own, and those behind it are
-    read as if it were not there."""
+def csv_rows(lines: Iterator[Line | None], usual: str = ",") -> Iterator[CsvRow | None]:
+    """None where `lines` has None. The first line that is not empty shows the separator. Where a quote stays open, the line
+    with it is a row of its own, and those behind it are read as if it were not there."""
     again: deque[Line] = deque()
     row: list[Line] = []
-    quoted = False
+    quoted, between = False, ""
     while True:
         line = again.popleft() if again else next(lines, END)
         if line is None:
@@ -56,20 +58,22 @@ def csv_rows(lines: Iterator[Line | None]) -> Iterator[CsvRow | None]:
             continue
         if line is not END:
             row.append(line)
-            quoted = ends_in_quotes(line.content, quoted)
+            if not between and line.content.strip(b"\r\n"):
+                between = separator(line.content.decode(errors="replace"), usual)
+            quoted = ends_in_quotes(line.content, quoted, between.encode())
         elif not row:
             return
         if not quoted:
-            yield CsvRow(row, closed=True)
+            yield CsvRow(row, True, between or usual)
         elif line is END or len(row) > LINES or sum(len(each.content) for each in row) > LONGEST:
-            yield CsvRow(row[:1], closed=False)
+            yield CsvRow(row[:1], False, between or usual)
             again.extendleft(reversed(row[1:]))
         else:
             continue
         row, quoted = [], False
 
 
-def ends_in_quotes(line: bytes, quoted: bool) -> bool:
+def ends_in_quotes(line: bytes, quoted: bool, separator: bytes = b",") -> bool:
     """Whether a quote is open behind a line, which began within one or not. A quote opens a field at its beginning alone."""
     at = 0
     while line.find(b'"', at) >= 0:
@@ -82,8 +86,8 @@ def ends_in_quotes(line: bytes, quoted: bool) -> bool:
         elif at == 0 and line.startswith(b'"'):
             at, quoted = 1, True
         else:
-            at = line.find(b',"', at) + 2
-            if at < 2:
+            at = line.find(separator + b'"', at)
+            if at < 0:
                 break
-            quoted = True
+            at, quoted = at + len(separator) + 1, True
     return quoted

@@ -16,12 +16,13 @@ from typing import Any, BinaryIO, NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
+from mnemon.readers.columns import header, separated
 from mnemon.sources import reading
 from mnemon.sources.csv_rows import BOM, CsvRow, Line, csv_rows
 from mnemon.sources.place import ENDS, Before, byte
 from mnemon.sources.reading import FileReader, LineReader, StreamReader
 from mnemon.sources.row import BadRow, Read, Row
-from mnemon.sources.table import label_column, sample
+from mnemon.sources.table import Rules
 
 logger = logging.getLogger(__name__)
 MOST_FILES = 10_000  # under one path, one after the other: a journal knows no more producers
@@ -42,12 +43,12 @@ class Lines:
         path: Path,
         *,
         format: str,
-        label: str | None = None,
+        rules: Rules | None = None,
         follow: bool = False,
         stream: BinaryIO | None = None,
         count: Callable[[str], int | None] = lambda name: None,
     ) -> None:
-        self._path, self._format, self._label = path, format, label
+        self._path, self._format, self._rules = path, format, rules or Rules()
         self._follow, self._stream, self._count = follow, stream, count
 
     @property
@@ -193,22 +194,30 @@ class Lines:
         found = parsed(line)
         if not isinstance(found, dict):
             raise MnemonError("a line is a JSON object.")
-        if self._label is None and found.keys() == {"x", "y"}:
-            return found["x"], found["y"]
-        return sample(found, label_column(list(found), self._label))
+        label = self._rules.columns.label
+        if found.keys() == {"x", "y"} and (
+            label is None or (label not in found and isinstance(found["x"], dict | list))
+        ):
+            return self._rules.of_pair(found["x"], found["y"])
+        columns = self._rules.columns if label is not None else self._rules.with_label(list(found), self._path)
+        return self._rules.of_values(found, columns)
 
     def _csv(self, lines: LineReader, before: Before) -> Iterator[Read]:
         """The first line names the columns."""
-        rows = csv_rows(self._lines(lines))
-        columns: list[str] = []
+        usual = self._rules.columns.separator or ("\t" if self._path.suffix.lower() == ".tsv" else ",")
+        rows = csv_rows(self._lines(lines), usual)
+        names: list[str] = []
         for row in rows:
             if row is None:
                 yield None
-            elif columns := _cells(row):
+            elif names := _cells(row):
+                if row.separator != usual:
+                    logger.warning(separated(self._path, row.separator))
                 break
-        if not columns:
+        if not names:
             return
-        label = label_column(columns, self._label)
+        names = header(names, self._path, strip=self._rules.columns.strip)
+        columns = self._rules.with_label(names, self._path)
         yield from self._skip(lines, before)
         for row in rows:
             if row is None:
@@ -217,10 +226,11 @@ class Lines:
             last = row.lines[-1]
             try:
                 found = row.cells()
-                if found and len(found) != len(columns):
-                    raise MnemonError(f"there are {len(found)} fields and {len(columns)} columns.")
+                if found and len(found) != len(names):
+                    raise MnemonError(f"there are {len(found)} cells, and the header has {len(names)}.")
                 if found:
-                    yield Row(last.number, last.where, *sample(dict(zip(columns, found, strict=True)), label))
+                    cells = dict(zip(names, found, strict=True))
+                    yield Row(last.number, last.where, *self._rules.of_texts(cells, columns, self._path))
             except MnemonError as error:
                 yield from self._bad(last, lines, error)
 

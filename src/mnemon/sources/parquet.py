@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 
 from mnemon.errors import MnemonError
+from mnemon.readers.columns import Columns
 from mnemon.sources.row import BadRow, Read, Row
-from mnemon.sources.table import label_column, sample
+from mnemon.sources.table import Rules
 
 
 class Parquet:
-    def __init__(self, path: Path, *, label: str | None = None) -> None:
-        self._path, self._label = path, label
+    def __init__(self, path: Path, *, rules: Rules | None = None) -> None:
+        self._path, self._rules = path, rules or Rules()
 
     @cached_property
     def name(self) -> str:
@@ -36,7 +37,10 @@ class Parquet:
             raise MnemonError("Parquet needs pyarrow: pip install 'mnemon[parquet]'.") from None
         try:
             with pq.ParquetFile(self._path) as file:
-                label = label_column(file.schema_arrow.names, self._label)
+                names = list(file.schema_arrow.names)
+                if len(set(names)) < len(names):
+                    raise MnemonError(f"two columns of {self._path} have the same name.")
+                columns = self._rules.with_label(names, self._path)
                 number = 0
                 for group in range(file.num_row_groups):
                     rows = file.metadata.row_group(group).num_rows
@@ -47,13 +51,13 @@ class Parquet:
                         for found in batch.to_pylist():
                             number += 1
                             if number > after:
-                                yield self._row(number, found, label)
+                                yield self._row(number, found, columns)
         except (OSError, pa.ArrowException) as error:
             raise MnemonError(f"{self._path} is not a readable Parquet file ({error}).") from None
 
-    def _row(self, number: int, found: dict[str, object], label: str) -> Row | BadRow:
+    def _row(self, number: int, found: dict[str, object], columns: Columns) -> Row | BadRow:
         where = f"{self._path}, row {number:,}"
         try:
-            return Row(number, where, *sample(found, label))
+            return Row(number, where, *self._rules.of_values(found, columns))
         except MnemonError as error:
             return BadRow(number, where, str(error))

@@ -10,7 +10,7 @@ from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
 from mnemon.own_data.readers.reader import START, Chunk, Length, Position, Refuse
 from mnemon.own_data.readers.records import Records
-from mnemon.readers.columns import Columns, check_columns, check_label, header, separator
+from mnemon.readers.columns import Columns, check_columns, check_label, header, separated, separator
 from mnemon.readers.rows import Row
 
 
@@ -92,8 +92,7 @@ class CsvReader(Records):
             raise MnemonError(f"{self.path} is empty; it needs a header with the names of its columns.")
         found = separator(line, usual)
         if found != usual:
-            name = "a tab" if found == "\t" else repr(found)
-            self.notice = f"the cells of {self.path} are separated by {name}, as its header shows."
+            self.notice = separated(self.path, found)
         return found
 
     def _row(self, cells: list[str]) -> Row | str:
