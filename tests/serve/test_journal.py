@@ -13,6 +13,7 @@ from mnemon.errors import MnemonError
 from mnemon.estimator import served
 from mnemon.serve import journal as journals
 from mnemon.serve import staging
+from mnemon.serve.behind import is_behind
 from mnemon.serve.events import CUT, SAMPLES, Draft, JournalFailed, KeyReused, NoSpace
 from mnemon.serve.journal import Journal
 
@@ -320,6 +321,7 @@ def test_loading_a_model_leaves_its_journal_as_it_is(path, tmp_path):
     database = crashed.read_bytes()
     with pytest.warns(UserWarning, match="are in its journal and not learned yet"):
         served.warn_of_unlearned(crashed.parent, {})
+    assert is_behind(crashed.parent)
     assert log.read_bytes() == broken
     assert crashed.read_bytes() == database
     with pytest.raises(MnemonError, match="broken in the middle"):

@@ -9,6 +9,7 @@ import contextlib
 import os
 import sqlite3
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
@@ -34,6 +35,15 @@ def owner(folder: Path) -> str:
     return f"{name} (process {number})"
 
 
+@contextlib.contextmanager
+def reading(journal: Path) -> Iterator[sqlite3.Connection]:
+    """The journal, for reading only: a connection that may write moves the write-ahead log into the database when it closes,
+    and drops what lies behind a damaged place in it, which only opening the model looks for."""
+    uri = f"{journal.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
+        yield db
+
+
 def warn_of_unlearned(path: str | os.PathLike[str], beside: dict[str, Tensor]) -> None:
     """Say it if the journal holds acknowledged samples that this state of the model has not learned."""
     journal, note = Path(path) / JOURNAL, beside.get(NOTE)
@@ -41,9 +51,7 @@ def warn_of_unlearned(path: str | os.PathLike[str], beside: dict[str, Tensor]) -
         return
     learned = int(note[1]) if note is not None and note.shape == (3,) else None
     try:
-        # Read-only: a connection that may write moves the write-ahead log into the database when it closes, and drops what
-        # lies behind a damaged place in it, which only `mnemon serve` looks for.
-        with contextlib.closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as db:
+        with reading(journal) as db:
             (position,) = db.execute("SELECT MAX(position) FROM events").fetchone()
             (start,) = db.execute("SELECT value FROM meta WHERE name = 'start'").fetchone()
     except sqlite3.Error as error:

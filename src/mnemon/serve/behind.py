@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import safetensors
 
 from mnemon import checkpoint
 from mnemon.estimator.saving import BESIDE
-from mnemon.estimator.served import JOURNAL, NOTE
+from mnemon.estimator.served import JOURNAL, NOTE, reading
 
 
 def is_behind(folder: Path) -> bool:
@@ -19,7 +18,7 @@ def is_behind(folder: Path) -> bool:
     if not journal.is_file():
         return False
     try:
-        with contextlib.closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=rw", uri=True, timeout=0)) as db:
+        with reading(journal) as db:
             (position,) = db.execute("SELECT MAX(position) FROM events").fetchone()
         if number == 0 or position is None:
             return position is not None

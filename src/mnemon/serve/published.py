@@ -59,7 +59,7 @@ def publish(classifier: OnlineClassifier, learned: int) -> Published:
         kept, memory = learner.memory, None
         if kept.size > 0:
             x, y = kept.x[: kept.size].cpu().numpy(), kept.y[: kept.size].cpu().numpy()
-            memory = Rows(x[y >= 0].copy(), y[y >= 0].copy())
+            memory = Rows(x[y >= 0], y[y >= 0])  # copies
     results = frozen.exam_results()
     exam = Rows(*(each.numpy() for each in frozen.held_out)) if results.any() else None
     kind = samples.model_kind(classifier)

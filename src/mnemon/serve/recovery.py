@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from mnemon.serve.database import damaged
 from mnemon.serve.journal import Journal
 from mnemon.serve.snapshots import Place, Snapshot
 from mnemon.serve.state import Retraction, State, first_shape, refusals, retractions
-
-logger = logging.getLogger(__name__)
 
 
 class OutOfReach(MnemonError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import platform
 import threading
 import time
@@ -40,7 +39,6 @@ from mnemon.serve.samples import Kind, Samples, asked, checked, decode, encode, 
 from mnemon.serve.state import State
 from mnemon.serve.warned import Warned
 
-logger = logging.getLogger(__name__)
 SIZE = 32  # pixels a side of the images of a new model
 BACKLOG = 256 * 2**20  # bytes that may wait to be learned
 

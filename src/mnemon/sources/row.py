@@ -1,9 +1,8 @@
-"""What a source yields, and what a source is."""
+"""What a source yields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
@@ -26,14 +25,3 @@ class BadRow(NamedTuple):
 
 
 Read = Row | BadRow | None  # None: nothing new at the moment
-
-
-class Source(Protocol):
-    """Samples that are read in one order. After a crash it goes on behind the last number that was acknowledged."""
-
-    @property
-    def name(self) -> str | None:
-        """By which it is known again; None: it cannot be read a second time."""
-
-    def rows(self, after: int) -> Iterator[Read]:
-        """All rows with a number above `after`."""
