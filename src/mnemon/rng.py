@@ -38,6 +38,7 @@ PURPOSES = {
     "age": 18,  # which memory rows of its class a sample replaces
     "sketch": 19,  # signs and places of the features in the detector of drift
     "blur": 20,  # which samples of a Blurry stream come outside their task, and where
+    "pairs": 21,  # which samples a new one is compared with
 }
 
 

@@ -7,7 +7,8 @@ from test_estimator import everything, same
 from mnemon import OnlineClassifier
 from mnemon.estimator.keeping import FLOOR, floor
 
-RESERVOIRS = ["a-gem", "der++", "er", "er-ace", "gmed-er", "gmed-mir", "hybrid", "hybrid-ace", "las", "mir", "scr"]
+RESERVOIRS = ["a-gem", "der++", "er", "er-ace", "er-aml", "gmed-er", "gmed-mir", "hybrid", "hybrid-ace", "las", "mir"]
+RESERVOIRS += ["pcr", "scr"]
 PLACES = np.random.default_rng(5).normal(size=(40, 8)) * 3
 
 

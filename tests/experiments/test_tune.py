@@ -326,7 +326,8 @@ def test_every_grid_can_be_run():
     assert sizes["er", "ce"] == sizes["fine-tune", "ce"] == sizes["iid-offline", "ce"] == 4
     assert sizes["cope", "cope"] == 7
     assert sizes["scr", "supcon"] == 9
-    assert sizes["der++", "ce"] == 12
+    assert sizes["der++", "ce"] == sizes["er-aml", "cosine"] == 12
+    assert sizes["pcr", "pcr"] == 6
     assert sizes["gmed-mir", "ce"] == 120
 
 

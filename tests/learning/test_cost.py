@@ -45,6 +45,7 @@ def test_er_on_cifar_is_three_passes_over_each_layer_but_the_first():
 FIRST = 64 * 400
 FORWARD = FIRST + 400 * 400 + 400 * 16
 STEP = 3 * FORWARD - FIRST  # of one sample
+BODY = STEP - 3 * 400 * 16  # without the last layer
 PAIRS = 20 * 20 * 400  # similarities of a batch
 
 
@@ -60,6 +61,8 @@ PAIRS = 20 * 20 * 400  # similarities of a batch
         ("a-gem", {"reference_size": 40}, 50 * STEP),
         ("der++", {}, 30 * STEP),
         ("mir", {}, 20 * STEP + 10 * STEP + 2 * 50 * FORWARD),  # a virtual step, and two looks at the candidates
+        ("pcr", {}, 20 * STEP),
+        ("er-aml", {}, 40 * BODY + 10 * (STEP - BODY) + 3 * 10 * 20 * 400),  # pairs; proxies for the replayed alone
         ("hybrid", {}, 20 * STEP + 3 * PAIRS),  # proxies are as many products as a head
         ("gmed-er", {}, 20 * STEP + 10 * STEP + 2 * 10 * 2 * FORWARD),  # two gradients of the replayed images
     ],

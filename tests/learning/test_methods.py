@@ -244,6 +244,8 @@ def test_the_seams_a_method_changes():
     assert changes["aser"] == ["retrieve", "write"]
     assert changes["cope"] == ["retrieve", "write", "loss cope", "classifier prototype"]
     assert changes["las"] == ["loss las"]
+    assert changes["pcr"] == ["retrieve", "loss pcr", "classifier proxy"]
+    assert changes["er-aml"] == ["retrieve", "gradient", "loss cosine", "classifier proxy"]
     assert changes["hybrid"] == ["loss hybrid", "classifier ncm"]
     assert changes["fine-tune"] == ["no memory"]
     assert changes["slda"] == ["no memory", "loss none", "classifier gaussian"]
@@ -270,6 +272,7 @@ GOLDEN = {
     "der++": 57.1421310917,
     "er": 56.5825881532,
     "er-ace": 58.1435775780,
+    "er-aml": 77.2642518484,
     "fine-tune": 57.3071829569,
     "gmed-er": 56.5730830727,
     "gmed-mir": 57.9175694488,
@@ -280,6 +283,7 @@ GOLDEN = {
     "iid-online": 57.3071829569,
     "las": 57.0311109386,
     "mir": 57.7896701423,
+    "pcr": 81.0804221180,
     "scr": 221.0520534756,
     "slda": 1051.3310469932,
 }

@@ -124,6 +124,8 @@ def test_statistics_that_a_look_moves_move_in_a_stack_too(method):
         ("hybrid", [{"scale": 2.0}, {"scale": 16.0}, {"scale": 0.5, "gamma": 1.0}]),
         ("las", [{"prior_weight": 0.5}, {"prior_decay": 0.5}, {}]),
         ("scr", [{"temperature": 0.2}, {}, {"lr": 0.3}]),
+        ("pcr", [{"temperature": 0.2}, {}, {"lr": 0.3}]),
+        ("er-aml", [{"pair_temperature": 0.1}, {"pair_weight": 0.0}, {"temperature": 0.3}]),
     ],
 )
 def test_candidates_of_a_search_stack_too(method, options):

@@ -12,6 +12,7 @@ from torch import Tensor
 from mnemon.errors import check_known
 
 DIVISORS = ("active", "batch")
+BASE_TEMPERATURE = 0.07  # of the supervised contrastive loss in ER-AML: τ/0.07 stands before it
 
 
 def unit(f: Tensor) -> Tensor:
@@ -104,6 +105,24 @@ def sup_con(z: Tensor, y: Tensor, *, temperature: float = 0.1) -> Tensor:
     count = positive.sum(1)  # |P_i|
     each = -torch.where(positive, log_p, 0.0).sum(1) / count.clamp(min=1)
     return each.sum() / (count > 0).sum().clamp(min=1)
+
+
+def sup_con_pairs(z: Tensor, y: Tensor, v: Tensor, labels: Tensor, *, temperature: float = 0.2) -> Tensor:
+    """ER-AML's contrastive loss of anchors z [b, d] against a positive of each, then a negative of each, v [2b, d]; unit rows:
+
+        τ/0.07 · mean over i of −1/|P_i| Σ_{p ∈ P_i} log( e^{z_i·v_p/τ} / Σ_{k} e^{z_i·v_k/τ} ),      P_i = { p : y_p = y_i }
+
+    The sums run over the pairs of all anchors. labels [2b] are the classes of v, −1 where an anchor has no pair: it then has
+    no part in the loss. A scalar, 0 where no anchor has one.
+    """
+    there = labels >= 0
+    # A number rather than −inf: where no pair is there at all, nothing may become nan.
+    logits = (z @ v.T / temperature).masked_fill(~there, -1e30)
+    log_p = logits - logits.logsumexp(1, keepdim=True)
+    anchor = there[: len(z)]
+    positive = (y[:, None] == labels) & anchor[:, None]  # [b, 2b]
+    each = -torch.where(positive, log_p, 0.0).sum(1) / positive.sum(1).clamp(min=1)
+    return temperature / BASE_TEMPERATURE * each.sum() / anchor.sum().clamp(min=1)
 
 
 def pseudo_prototypical(f: Tensor, y: Tensor, prototypes: Tensor, seen: Tensor, *, temperature: float = 0.1) -> Tensor:

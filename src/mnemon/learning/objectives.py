@@ -90,6 +90,32 @@ class ProxyNCA(CrossEntropy):
 
 
 @dataclass(frozen=True)
+class Cosine(CrossEntropy):
+    """Cross-entropy of cos(f, p_c)/τ over the classes seen. The proxies keep the length that SGD gives them."""
+
+    name: ClassVar[str] = "cosine"
+    trains: ClassVar[str | None] = "proxies"
+    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+
+    def logits(self, out: Output, seen: Tensor) -> Tensor:
+        assert out.proxies is not None
+        return only_seen(unit(out.features) @ unit(out.proxies).T / self.temperature, seen)
+
+
+@dataclass(frozen=True)
+class PCRLoss(Cosine):
+    """PCR: each sample is compared with the proxy of every sample of the batch, so a class that has n_c samples in it counts
+    n_c times: cross-entropy of cos(f, p_c)/τ + log n_c over the classes of the batch."""
+
+    name: ClassVar[str] = "pcr"
+    temperature: float = option(0.09, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+
+    def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
+        count = (y[:, None] == torch.arange(len(seen), device=y.device)).sum(0).to(out.features)  # n_c, [capacity]
+        return F.cross_entropy(self.logits(out, count > 0) + count.clamp(min=1).log(), y)
+
+
+@dataclass(frozen=True)
 class MultiSimilarity(Objective):
     """Multi-Similarity loss with hard mining (Eq. 3, 4)."""
 
@@ -205,7 +231,7 @@ class SupCon(Objective):
     """Supervised contrastive loss through a small MLP on the features (SCR)."""
 
     name: ClassVar[str] = "supcon"
-    temperature: float = option(0.1, "SCR, CoPE: temperature τ of the similarities", above=0)
+    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
     projection_size: int = option(128, "SCR: width of the projection the loss is taken on", least=1, most=100_000)
 
     def layers(self, d: int) -> nn.Module:
@@ -222,7 +248,7 @@ class CoPELoss(Objective):
 
     name: ClassVar[str] = "cope"
     keeps: ClassVar[str | None] = "prototypes"
-    temperature: float = option(0.1, "SCR, CoPE: temperature τ of the similarities", above=0)
+    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
     momentum: float = option(0.99, "CoPE: how much of a prototype is kept at each step, m", least=0, below=1)
     embedding_size: int = option(100, "CoPE: width e of the embedding", least=1, most=100_000)
 
@@ -267,12 +293,14 @@ LOSSES = (
     CrossEntropy,
     MultiSimilarity,
     ProxyNCA,
+    Cosine,
     HybridLoss,
     ACE,
     HybridACELoss,
     HybridCELoss,
     LogitAdjusted,
     SupCon,
+    PCRLoss,
     CoPELoss,
     NoLoss,
 )

@@ -85,7 +85,7 @@ def rows(table: int) -> tuple[Row, ...]:
             Row("hybrid + NCM (normalised)", "hybrid", "hybrid", "ncm", "hybrid+ncm"),
         )
     printed = dict.fromkeys(name for name, _ in _numbers(table))
-    extra = [] if table == 4 else ["er-ace", "der++", "scr", "las"]
+    extra = [] if table == 4 else ["er-ace", "er-aml", "der++", "scr", "pcr", "las"]
     return (
         *(_own(name) for name in printed),
         Row("ER + NCM", "er", "ce", "ncm"),

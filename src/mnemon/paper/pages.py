@@ -11,7 +11,7 @@ from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Bold, Heading, Part, Table, headings
 
-SHORT = ("hybrid", "er", "fine-tune", "mir", "gmed-mir", "cope", "hybrid-ace", "iid-online", "iid-offline")
+SHORT = ("hybrid", "er", "fine-tune", "mir", "gmed-mir", "cope", "hybrid-ace", "pcr", "iid-online", "iid-offline")
 
 
 def one_stream(stream: str, results: Results) -> Table:

@@ -23,8 +23,10 @@ METHODS = {  # in the order of the paper's tables; methods not named here come b
     "cope": "CoPE",
     "aser": "ASER",
     "er-ace": "ER-ACE",
+    "er-aml": "ER-AML",
     "der++": "DER++",
     "scr": "SCR",
+    "pcr": "PCR",
     "las": "LAS",
     "hybrid-ace": "hybrid-ACE",
     "hybrid": "hybrid",
@@ -35,7 +37,7 @@ UPPER_BOUNDS = ("iid-online", "iid-offline")
 BOUNDS = ("fine-tune", *UPPER_BOUNDS)  # they have one classifier, so the name alone is enough
 THE_PAPERS = Variant("hybrid", "hybrid", "ncm")  # the method the paper proposes
 CLASSIFIERS = {"softmax": "softmax", "ncm": "NCM", "ncm-raw": "NCM on raw features"}
-SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a"}
+SYMBOLS = {"lr": "η", "gamma": "γ", "edit_rate": "α", "edit_hold": "β", "logit_weight": "a", "pair_weight": "γ"}
 LOSSES = {"ce": "CE", "ms": "MS", "pnca": "PNCA", "ace": "ACE", "hybrid-ce": "hybrid-CE"}
 OPTIONS = {"memory_size": "memory", "batch_size": "batch", "replay_size": "replay"}
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

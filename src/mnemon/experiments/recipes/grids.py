@@ -31,6 +31,7 @@ LOSSES: dict[str, Grid] = {
     "pnca": {"lr": OURS},
     "hybrid-ace": {"lr": BASELINES, "divisor": DIVISORS},
     "cope": {"lr": (0.001, 0.005, 0.01, *BASELINES)},  # its loss is a sum over pairs, so larger: smaller η too
+    "pcr": {"lr": (0.01, 0.02, *BASELINES)},
     "supcon": {"lr": (0.001, 0.002, 0.005, 0.01, 0.02, *BASELINES)},  # of the paper's the smallest was always the best
 }
 
@@ -38,6 +39,7 @@ LOSSES: dict[str, Grid] = {
 METHODS: dict[str, Grid] = {
     "gmed-er": EDITS,
     "gmed-mir": EDITS,
+    "er-aml": {"lr": (0.01, 0.02, *BASELINES), "pair_weight": (0.35, 1.0)},  # γ; 0.35 takes its factor τ/0.07 away
     "slda": {"views": (1, 2)},
     "der++": {"lr": BASELINES, "logit_weight": (0.1, 0.2, 0.5)},  # a; b stays at 0.5
 }

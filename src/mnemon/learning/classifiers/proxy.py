@@ -1,4 +1,4 @@
-"""The nearest of the proxies that Proxy-NCA trains."""
+"""The nearest of the proxies that a loss trains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from mnemon.learning.classifier import Classifier, Scores
-from mnemon.learning.objectives import ProxyNCA
+from mnemon.learning.objectives import CrossEntropy
 
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proxy(Classifier):
-    """−‖z − p_c‖² by the loss's `scale`, over the classes seen."""
+    """The logits of the loss over the classes seen: −‖z − p_c‖² by its `scale`, or cosines by its temperature."""
 
     name: ClassVar[str] = "proxy"
     doc: ClassVar[str] = "nearest proxy"
     needs: ClassVar[tuple[str, ...]] = ("proxies",)
 
     def prepare(self, learner: Learner) -> Scores:
-        assert isinstance(learner.objective, ProxyNCA)
+        assert isinstance(learner.objective, CrossEntropy)
         logits = learner.objective.logits
         return lambda out: logits(out, learner.seen)

@@ -40,7 +40,10 @@ class SLDA(Method):
     keeps_statistics: ClassVar[bool] = True
 
     views: int = option(
-        1, "SCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image", least=1, most=2
+        1,
+        "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image",
+        least=1,
+        most=2,
     )
 
     @classmethod
