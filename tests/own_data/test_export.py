@@ -41,6 +41,7 @@ MODELS = {
     "vectors, softmax": lambda: (*vectors(200), OnlineClassifier("er", classifier="softmax")),
     "vectors, raw means": lambda: (*vectors(200), OnlineClassifier("er", classifier="ncm-raw")),
     "vectors, proxies": lambda: (*vectors(200), OnlineClassifier("hybrid", classifier="proxy")),
+    "vectors, cosines": lambda: (*vectors(200), OnlineClassifier("pcr")),
     "vectors, ridge": lambda: (*vectors(200), OnlineClassifier("er", classifier="ridge")),
     "vectors, covariance": lambda: (*vectors(200), OnlineClassifier("er", classifier="lda")),
     "vectors, blend": lambda: (*vectors(200), OnlineClassifier("er", classifier="blend")),

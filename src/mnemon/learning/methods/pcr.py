@@ -15,9 +15,7 @@ class PCR(SecondViews):
     at random."""
 
     name: ClassVar[str] = "pcr"
-    summary: ClassVar[str] = (
-        "ER; each sample competes for the proxies of the classes in its batch, as often as they are in it"
-    )
+    summary: ClassVar[str] = "ER; each sample is compared with the proxies of the samples in its batch, nearest proxy"
     citation: ClassVar[str] = "Lin et al. 2023, PCR: Proxy-based Contrastive Replay"
     cost: ClassVar[str] = "1"
     default_objective: ClassVar[str] = "pcr"
