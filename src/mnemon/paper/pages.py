@@ -6,7 +6,7 @@ from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
 from mnemon.paper import beyond, beyond_readings, cells, numbers
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import AGREES, NOTHING, legend, mark, ours, theirs, verdict, with_runs
+from mnemon.paper.comparison import NOTHING, ours, theirs, with_runs
 from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Bold, Heading, Part, Table, headings
@@ -62,37 +62,6 @@ def one_method(method: str, results: Results) -> Table:
     notes += [f"Not run: {'; '.join(absent)}."] if absent else []
     part = Part([Heading("stream"), *both, Heading("at")], rows)
     return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes)
-
-
-def ncm_readings(results: Results) -> Table:
-    """Hybrid's trainings read by class means of normalised features and of features as they are, beside the paper's."""
-    columns = [Heading("stream")] + [
-        Heading(name, metric) for metric in ("accuracy", "forgetting") for name in ("paper", "normalised", "raw")
-    ]
-    variants = {name: cells.row("hybrid")._replace(classifier=name) for name in ("ncm", "ncm-raw")}
-    rows, absent = [], []
-    judged: dict[str, list[str]] = {name: [] for name in variants}
-    for stream in (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS):
-        smooth = stream in cells.SMOOTH_STREAMS
-        if not results.of(Cell(4 if smooth else 1, variants["ncm-raw"], stream)).judged:
-            absent.append(names.stream(stream))
-            continue
-        line = [names.stream(stream)]
-        for table in (4,) if smooth else (1, 2):
-            line.append(theirs(Cell(table, variants["ncm"], stream)))
-            for name, variant in variants.items():
-                cell = Cell(table, variant, stream)
-                line.append(f"{ours(results.of(cell))} {mark(cell, results.of(cell))}")
-                judged[name].append(verdict(cell, results.of(cell)))
-        rows.append(line + [NOTHING] * (len(columns) - len(line)))
-    agree = {name: said.count(AGREES) for name, said in judged.items()}
-    marks = legend([*judged["ncm"], *judged["ncm-raw"]])
-    notes = [
-        f"Percent. {marks} Of {len(judged['ncm'])} numbers {agree['ncm']} agree with normalised means and "
-        f"{agree['ncm-raw']} with raw ones."
-    ]
-    notes += [f"Not read by raw means: {'; '.join(absent)}."] if absent else []
-    return Table("ncm-readings", "Hybrid read by normalised and by raw class means", [Part(columns, rows)], notes)
 
 
 def _beyond(method: str, results: Results) -> Table:
