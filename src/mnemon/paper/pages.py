@@ -1,10 +1,10 @@
-"""Blocks of documents that are no target of `mnemon reproduce`: a stream, a method."""
+"""Blocks of documents that are no target of `mnemon reproduce`: a stream, a method, the times of steps."""
 
 from __future__ import annotations
 
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
-from mnemon.paper import beyond, beyond_readings, cells, numbers
+from mnemon.paper import beyond, beyond_readings, cells, numbers, times
 from mnemon.paper.cells import Cell
 from mnemon.paper.comparison import NOTHING, ours, theirs, with_runs
 from mnemon.paper.results import Results
@@ -62,6 +62,33 @@ def one_method(method: str, results: Results) -> Table:
     notes += [f"Not run: {'; '.join(absent)}."] if absent else []
     part = Part([Heading("stream"), *both, Heading("at")], rows)
     return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes)
+
+
+def step_times(results: Results) -> Table:
+    """A training step of each method alone, and its ratio to ER's, for both image sizes of Figure 4."""
+    sizes = [lines for stream in times.SHAPES if (lines := times.on_one_device(results.times, stream))]
+    columns, devices = [Heading("method")], []
+    for lines in sizes:
+        first = next(iter(lines.values()))
+        columns += [
+            Heading("ms per step", f"images of {times.images(first)}"),
+            Heading("× ER's", f"images of {times.images(first)}"),
+        ]
+        devices.append(f"{times.images(first)}: {first['device']}")
+    rows = []
+    for method in times.methods():
+        line = [names.METHODS[method]]
+        for lines in sizes:
+            known, usual = lines.get(method), lines.get("er")
+            line.append("not timed" if known is None else names.fixed(known["step_ms"]))
+            line.append(NOTHING if known is None or usual is None else names.fixed(known["step_ms"] / usual["step_ms"]))
+        rows.append(line)
+    notes = (
+        [f"One run alone, a memory of {results.times[0]['memory']} and 100 classes. {'; '.join(devices)}."]
+        if sizes
+        else ["Not timed yet."]
+    )
+    return Table("step-times", "A training step of each method alone", [Part(columns, rows)], notes)
 
 
 def _beyond(method: str, results: Results) -> Table:

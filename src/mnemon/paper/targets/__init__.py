@@ -53,6 +53,7 @@ BLOCKS: dict[str, Block] = {
     "searches": lambda results, _: searches.markdown(results.out),
     **{name: _table(pages.one_stream, name) for name in cells.SPLIT_STREAMS},
     **{f"method-{name}": _table(pages.one_method, name) for name in methods()},
+    "step-times": lambda results, _: markup.markdown(pages.step_times(results)),
     "ncm-readings": lambda results, _: markup.markdown(hybrid_readings.ncm_readings(results)),
     "proxy-scales": lambda results, _: markup.markdown(hybrid_readings.proxy_scales(results)),
 }
