@@ -45,7 +45,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/estimator.py
 
 results: .venv/.core
-	$(BIN)/mnemon reproduce all --records-only --out results --fill README.md docs/reproduction.md docs/choosing.md docs/ambiguities.md docs/beyond.md docs/methods/*.md
+	$(BIN)/mnemon reproduce all --records-only --out results --fill README.md docs/reproduction.md docs/choosing.md docs/ambiguities.md docs/beyond.md docs/performance.md docs/methods/*.md
 
 # One environment, filled in two stages; each is skipped while nothing it depends on has changed.
 .venv/.core: pyproject.toml constraints.txt

@@ -13,6 +13,7 @@ import runpy
 import sys
 import tempfile
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
@@ -63,6 +64,8 @@ class RaptorMai:
             runpy.run_path(str(directory / "general_main.py"), run_name="__main__")  # their parser, seeds and switches
         params = main.call_args.args[0]
         setup, names = (importlib.import_module(f"utils.{name}") for name in ("setup_elements", "name_match"))
+        if params.cuda:
+            indices_on_gpu()
         model = setup.setup_architecture(params)
         model = model.cuda() if params.cuda else model
         opt = setup.setup_opt(params.optimizer, model, params.learning_rate, params.weight_decay)
@@ -108,6 +111,25 @@ def raptormai_options(method: str, values: dict[str, Any]) -> dict[str, Any]:
         },
     }
     return words[method]
+
+
+def indices_on_gpu() -> None:
+    """The updates of GSS and ASER index tensors on the CPU with tensors on the GPU, which torch refuses since 1.13. What they
+    draw on the CPU and index so is put on the GPU; the rest of their steps is as it was."""
+
+    def moved(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *args, **options: make(*args, **options).cuda()
+
+    gss, aser = (importlib.import_module(f"utils.buffer.{name}") for name in ("gss_greedy_update", "aser_update"))
+    on_gpu = {name: moved(getattr(torch, name)) for name in ("multinomial", "arange")}
+    gss.torch = types.SimpleNamespace(**vars(torch) | on_gpu)  # type: ignore[attr-defined]
+    draw = aser.random_retrieve
+
+    def retrieve(*args: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
+        x, y, rows = draw(*args, **options)
+        return x, y, rows.cuda()
+
+    aser.random_retrieve = retrieve  # type: ignore[attr-defined]
 
 
 class Mammoth:

@@ -7,6 +7,7 @@ process: it says when it is ready, takes "steps N", "task" and "accuracy" from s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -29,10 +30,14 @@ from mnemon.streams import Stream
 from peer_systems import SYSTEMS, System, without_operators
 
 CPU = torch.device("cpu")
+ENVIRONMENT = dict(os.environ)  # theirs too, before ours puts a variable of its own into it
 
 
 class Worker:
-    """`count` processes of one system, with seeds 0 … count − 1, that make their steps at the same time."""
+    """`count` processes of one system, with seeds 0 … count − 1, that make their steps at the same time.
+
+    They start in the background: `begin` tells them what to do once they can, `wait` returns when all is done.
+    """
 
     def __init__(
         self, system: str, directory: Path, method: str, *, count: int = 1, seed: int = 0, threads: int, steps: int,
@@ -40,7 +45,8 @@ class Worker:
     ) -> None:  # fmt: skip
         self.runs, self.what = count, f"{system}'s {method}"
         self.logs = [tempfile.TemporaryFile("w+") for _ in range(count)]  # noqa: SIM115
-        environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+        self.asked, self.answers = 1, list[Any]()  # each says first that it is ready
+        environment = ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
         if device.type == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""  # they take a GPU wherever there is one
         place = [sys.executable, str(Path(__file__).resolve()), system, str(directory.resolve()), method]
@@ -55,46 +61,60 @@ class Worker:
             )
             for number, log in enumerate(self.logs)
         ]
-        try:
-            self.ready = json.loads(self._answers()[0])
-        except MnemonError:
-            self.close()
-            raise
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        """What it said when it had started."""
+        return dict(self.answers[0])
 
     def steps(self, count: int) -> None:
-        self._ask(f"steps {count}")
+        self.begin(f"steps {count}")
+        self.wait()
 
     def next_task(self) -> None:
-        self._ask("task")
+        self.begin("task")
+        self.wait()
 
     def accuracy(self) -> float:
-        return float(self._ask("accuracy")[0])
+        self.begin("accuracy")
+        self.wait()
+        return float(self.answers[-1])
 
-    def _ask(self, line: str) -> list[str]:
+    def begin(self, *lines: str) -> None:
         for process in self.processes:
             assert process.stdin is not None
-            process.stdin.write(f"{line}\n")
-            process.stdin.flush()
-        return self._answers()
+            with contextlib.suppress(BrokenPipeError):  # it ended: `wait` says why
+                process.stdin.writelines(f"{line}\n" for line in lines)
+                process.stdin.flush()
+        self.asked += len(lines)
 
-    def _answers(self) -> list[str]:
-        found = []
-        for process, log in zip(self.processes, self.logs, strict=True):
-            assert process.stdout is not None
-            found.append(process.stdout.readline())
-            if not found[-1]:
-                process.wait()
-                log.seek(0)
-                said = log.read().strip().splitlines() or ["nothing"]
-                raise MnemonError(f"{self.what} ended with status {process.returncode}; its last line was: {said[-1]}")
-        return found
+    def wait(self) -> None:
+        """Until each has answered everything; the answers of the first are kept."""
+        while len(self.answers) < self.asked:
+            first, *_ = [self._answer(number) for number in range(self.runs)]
+            self.answers.append(first)
+
+    def _answer(self, number: int) -> Any:
+        process, log = self.processes[number], self.logs[number]
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            process.wait()
+            log.seek(0)
+            said = log.read().strip().splitlines() or ["nothing"]
+            raise MnemonError(f"{self.what} ended with status {process.returncode}; its last line was: {said[-1]}")
+        return json.loads(line)
 
     def close(self) -> None:
+        """End them, whatever they do: they have nothing to keep."""
+        for process in self.processes:
+            process.kill()
         for process, log in zip(self.processes, self.logs, strict=True):
+            process.wait()
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.close()
-            process.wait()
+            with contextlib.suppress(BrokenPipeError):  # a line that it did not read
+                process.stdin.close()
             process.stdout.close()
             log.close()
 

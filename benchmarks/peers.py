@@ -1,7 +1,8 @@
 """The training step of other people's systems, as they are, beside ours: one run on one device, in turn.
 
 Batch 10, replay 10, memory 1000, the reduced ResNet-18 (nf 20), random images in CIFAR's shape. Evaluation is excluded. Four
-competitors for each method: one process of theirs, N processes of theirs at once, one run of ours, N runs of ours.
+competitors for each method: one process of theirs, N processes of theirs at once, one run of ours, N runs of ours. The memory
+holds 1000 images after 100 steps: with a shorter --warm-up the work that begins when it is full is not timed.
 
     git clone https://github.com/RaptorMai/online-continual-learning
     git clone https://github.com/aimagelab/mammoth && git -C mammoth checkout ea967c3
@@ -11,12 +12,14 @@ competitors for each method: one process of theirs, N processes of theirs at onc
     python benchmarks/peers.py --raptormai online-continual-learning --mammoth mammoth --avalanche
     python benchmarks/peers.py --raptormai online-continual-learning --accuracy       # ER on Split CIFAR-10, theirs and ours
 
-With --accuracy --out FILE each value is kept as soon as it is there, and the same command goes on after it was stopped.
+With --out FILE each row of the table is written as soon as it is there. With --accuracy so is each value, and the same command
+goes on after it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import json
 import os
@@ -29,16 +32,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import header, options, save, write
+from common import header, options, save
 from mnemon.bench import timing
 from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.bench.training import Ours, Timed
 from mnemon.bench.workers import BenchWorkers
-from mnemon.errors import MnemonError
+from mnemon.errors import MnemonError, check_known
 from mnemon.experiments.executor import executor_for
 from mnemon.experiments.run import Run
 from mnemon.metrics import confidence_interval
-from mnemon.runtime.device import Engine
+from mnemon.runtime.device import Engine, choose_device
 from peer_systems import SYSTEMS
 from peer_worker import Worker, cifar_run, mixed
 
@@ -54,8 +57,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--raptormai", type=Path, metavar="DIR", help="a clone of RaptorMai/online-continual-learning")
     parser.add_argument("--mammoth", type=Path, metavar="DIR", help="a clone of aimagelab/mammoth")
     parser.add_argument("--avalanche", action="store_true", help="avalanche-lib, which is installed")
-    parser.add_argument("--methods", help="with commas (default: all that a system has)")
+    parser.add_argument("--methods", help="with commas, in this order (default: all that a system has)")
     parser.add_argument("--processes", type=int, default=15, help="how many at once, theirs and ours (default 15)")
+    parser.add_argument("--theirs", type=int, help="how many of theirs at once (default: as --processes; 1: one alone)")
     parser.add_argument("--warm-up", type=int, default=130, help="steps before the time counts (default 130)")
     parser.add_argument("--window", type=int, default=63, help="steps of each in turn (default 63)")
     parser.add_argument("--windows", type=int, default=10, help="windows of each (default 10)")
@@ -65,60 +69,67 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--images", type=int, default=0, help="with --accuracy: per class, train and test (default all)"
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.theirs = args.theirs or args.processes
+    return args
 
 
 def chosen(args: argparse.Namespace) -> list[tuple[str, Path, str]]:
-    """Each system that was asked for with its directory and each of its methods."""
+    """Each system that was asked for with its directory and each of its methods; by method, if methods were asked for."""
     directories = {
         "raptormai": args.raptormai,
         "mammoth": args.mammoth,
         "avalanche": Path() if args.avalanche else None,
     }
-    wanted = args.methods.split(",") if args.methods else None
+    wanted = args.methods.split(",") if args.methods else []
+    for name in wanted:
+        check_known("method", name, {each for system in SYSTEMS.values() for each in system.METHODS})
     found = []
     for system, directory in directories.items():
         if directory is None:
             continue
         if not directory.is_dir():
             raise MnemonError(f"{directory} is no directory; clone {TITLES[system]} there.")
-        found += [(system, directory, name) for name in SYSTEMS[system].METHODS if wanted is None or name in wanted]
+        found += [(system, directory, name) for name in SYSTEMS[system].METHODS if not wanted or name in wanted]
     if not found:
         raise MnemonError("nothing to compare with; give --raptormai DIR, --mammoth DIR or --avalanche.")
-    return found
+    return sorted(found, key=lambda one: wanted.index(one[2])) if wanted else found
 
 
 def timed(system: str, directory: Path, method: str, args: argparse.Namespace, engine: Engine) -> dict[str, Any]:
     """Milliseconds per step of one run, window by window."""
     many, steps = args.processes, args.warm_up + (args.windows + 1) * args.window
     cores = os.cpu_count() or 1
-    spread = min(args.threads, max(1, cores // many))  # threads of each of many processes
     peer = partial(Worker, system, directory, method, steps=steps, device=engine.device)
     scenario = mixed(make_scenario("resnet18", engine.device), steps)
+    release()
 
     def ours(count: int) -> Timed:
         if engine.device.type == "cpu" and count > 1:
             return BenchWorkers("resnet18", method, count, min(cores, count))
         return Ours([make_run("resnet18", method, seed, scenario, engine.device) for seed in range(count)], engine)
 
+    theirs: dict[str, Worker] = {}
     those: dict[str, Timed] = {}
-    notes: dict[str, Any] = {}
     try:
-        those["theirs"] = one = peer(threads=args.threads)
-        notes = one.ready
-        those["ours"] = ours(1)
-        if many > 1:
-            those["theirs at once"] = peer(count=many, threads=spread)
-            those["ours at once"] = ours(many)
-        for each in those.values():
-            each.steps(args.warm_up)
-            if isinstance(each, Worker):
-                each.next_task()
+        theirs["theirs"] = peer(threads=args.threads)
+        if args.theirs > 1:
+            spread = min(args.threads, max(1, cores // args.theirs))  # threads of each of many processes
+            theirs["theirs at once"] = peer(count=args.theirs, threads=spread)
+        for worker in theirs.values():  # theirs start and warm up while ours do
+            worker.begin(f"steps {args.warm_up}", "task")
+        for name, count in {"ours": 1, "ours at once": many}.items():
+            if name == "ours" or many > 1:
+                those[name] = ours(count)
+                those[name].steps(args.warm_up)
+        for worker in theirs.values():
+            worker.wait()
+        those = theirs | those
         taken = timing.interleaved(
             {name: partial(each.steps, args.window) for name, each in those.items()}, args.windows
         )
     finally:
-        for each in those.values():
+        for each in (theirs | those).values():
             each.close()
     each_ms = {name: [1e3 * s / args.window / those[name].runs for s in taken[name]] for name in those}
     ratios = {
@@ -126,7 +137,14 @@ def timed(system: str, directory: Path, method: str, args: argparse.Namespace, e
         for above, below in (("theirs", "ours"), ("theirs", "ours at once"), ("theirs at once", "ours at once"))
         if above in each_ms and below in each_ms
     }
-    return {"system": system, "method": method, "ms": each_ms, "ratios": ratios} | notes
+    return {"system": system, "method": method, "ms": each_ms, "ratios": ratios} | theirs["theirs"].ready
+
+
+def release() -> None:
+    """The memory of the row before."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def show(found: dict[str, Any]) -> None:
@@ -135,31 +153,41 @@ def show(found: dict[str, Any]) -> None:
     names = ("theirs", "theirs at once", "ours", "ours at once")
     for values in [found["ms"][name] for name in names if name in found["ms"]]:
         low, middle, high = np.percentile(values, [25, 50, 75])
-        cells.append(f"{middle:.3g} ({low:.3g} … {high:.3g})")
+        cells.append(f"{ms(middle)} ({ms(low)} … {ms(high)})")
     cells += [f"{middle:.2f} × ({low:.2f} … {high:.2f})" for middle, low, high in found["ratios"].values()]
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def speed(args: argparse.Namespace, engine: Engine) -> list[dict[str, Any]]:
-    n = args.processes
+def ms(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def speed(args: argparse.Namespace, engine: Engine, asked: dict[str, Any]) -> None:
+    """The table, row by row. What fails is said and left out: the others can still be measured."""
+    n, m = args.processes, args.theirs
     print(
         f"ms per step of one run, median (quartiles); {args.warm_up} steps to warm up, {args.windows} windows of {args.window}"
     )
-    titles = ["1 of theirs", "1 of ours", "1 : 1"]
-    if n > 1:
-        titles = ["1 of theirs", f"{n} of theirs", "1 of ours", f"{n} of ours", "1 : 1", f"1 : {n}", f"{n} : {n}"]
-    print(f"| | {' | '.join(titles)} |\n|{'---|' * (len(titles) + 1)}")
-    found = []
+    titles = ["1 of theirs", *[f"{m} of theirs"] * (m > 1), "1 of ours", *[f"{n} of ours"] * (n > 1)]
+    titles += ["1 : 1", *[f"1 : {n}"] * (n > 1), *[f"{m} : {n}"] * (m > 1 and n > 1)]
+    print(f"| | {' | '.join(titles)} |\n|{'---|' * (len(titles) + 1)}", flush=True)
+    found: list[dict[str, Any]] = []
     for system, directory, method in chosen(args):
         try:
             found.append(timed(system, directory, method, args, engine))
-        except MnemonError as error:  # the others can still be measured
-            print(f"{error}", file=sys.stderr)
+        except Exception as error:  # whatever it is
+            why = str(error) if isinstance(error, MnemonError) else f"{type(error).__name__}: {error}"
+            print(f"not measured: {method}, {TITLES[system]}: {' '.join(why.split())}", file=sys.stderr, flush=True)
             continue
         show(found[-1])
+        save(args.out, {"benchmark": "peers", "options": asked, "steps": found})
+    if not found:
+        raise MnemonError("nothing could be measured.")
     if any(one["torchvision_without_operators"] for one in found):
         print(f"\n{WITHOUT_OPERATORS}")
-    return found
+    if args.out:
+        print(f"\nrecord: {args.out}")
 
 
 def accuracy(args: argparse.Namespace, engine: Engine, asked: dict[str, Any]) -> None:
@@ -227,16 +255,18 @@ def of_ours(run: Run) -> float:
 def main() -> None:
     args = parse()
     torch.set_num_threads(args.threads)
-    engine = Engine(torch.device(args.device))
-    counts = ("threads", "images") if args.accuracy else ("processes", "warm_up", "window", "windows", "images")
+    counts = (
+        ("threads", "images") if args.accuracy else ("processes", "theirs", "warm_up", "window", "windows", "images")
+    )
     asked = {key: getattr(args, key) for key in ("device", *counts)}
     chosen(args)  # what is wrong is said before anything is printed
+    engine = Engine(choose_device(args.device))
     header()
     with engine.in_use():
         if args.accuracy:
             accuracy(args, engine, asked)
         else:
-            write(args.out, {"benchmark": "peers", "options": asked, "steps": speed(args, engine)})
+            speed(args, engine, asked)
 
 
 if __name__ == "__main__":

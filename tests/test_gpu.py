@@ -91,9 +91,10 @@ def test_captured_is_eager_and_beside_others_is_alone(exact, scenario, method):
 def apart(runs, others, start):
     """How far the weights of two lists of runs are from each other, as a share of how far they have come from the start."""
     gap = moved = 0.0
-    for run, other, first in zip(runs, others, start, strict=True):
-        for a, b, c in zip(*(r.learner.net.parameters() for r in (run, other, first)), strict=True):
-            gap, moved = gap + float((a - b).square().sum()), moved + float((a - c).square().sum())
+    with torch.no_grad():
+        for run, other, first in zip(runs, others, start, strict=True):
+            for a, b, c in zip(*(r.learner.net.parameters() for r in (run, other, first)), strict=True):
+                gap, moved = gap + float((a - b).square().sum()), moved + float((a - c).square().sum())
     return (gap / moved) ** 0.5
 
 

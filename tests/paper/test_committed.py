@@ -30,8 +30,15 @@ def test_committed_tables_and_documents_say_what_the_records_say():
     """When this fails: `make results`."""
     folder = committed()
     found = Results.read(folder)
-    written = ("README.md", "docs/reproduction.md", "docs/choosing.md", "docs/ambiguities.md", "docs/beyond.md")
-    for path in (*(ROOT / name for name in written), *(ROOT / f"docs/methods/{name}.md" for name in methods())):
+    pages = (
+        "reproduction",
+        "choosing",
+        "ambiguities",
+        "beyond",
+        "performance",
+        *(f"methods/{name}" for name in methods()),
+    )
+    for path in (ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in pages)):
         text = path.read_text(encoding="utf-8")
         assert "<!-- mnemon: " in text
         assert documents.filled(text, lambda name: reproduce.block(name, found, path.parent)) == text  # noqa: B023, path
@@ -84,6 +91,7 @@ def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path
 # --- differences that the text states, seed by seed
 
 TWO_PASSES = ({"options": {"forward": "separate"}}, {})
+OTHER_CLASSES = ({"options": {"replay_classes": "others"}}, {})
 
 
 def rates(one, other):
@@ -91,6 +99,10 @@ def rates(one, other):
 
 
 HIGHEST_RATE = rates(0.4, 0.05)
+
+
+def scales(one, other, **more):
+    return tuple({"options": {"scale": scale}} | more for scale in (one, other))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +125,21 @@ HIGHEST_RATE = rates(0.4, 0.05)
         (HIGHEST_RATE, "gmed-mir", "split-cifar100-10", "learning_accuracy", "−7.2 ± 3.7"),
         (rates(0.4, 0.1), "gmed-er", "split-cifar10", "average_forgetting", "−0.2 ± 3.4"),
         (rates(0.3, 0.15), "gmed-er", "split-cifar100-10", "average_forgetting", "−4.9 ± 1.7"),
+        (OTHER_CLASSES, "mir", "split-cifar10", "average_accuracy", "+0.2 ± 1.4"),
+        (OTHER_CLASSES, "mir", "split-cifar10", "average_forgetting", "+0.9 ± 2.9"),
+        (OTHER_CLASSES, "er", "split-cifar10", "average_accuracy", "+0.5 ± 1.8"),
+        (OTHER_CLASSES, "er", "split-cifar10", "average_forgetting", "+0.0 ± 3.0"),
+        (scales(10.0, 2.0), "hybrid", "split-cifar10", "average_accuracy", "−0.1 ± 0.9"),
+        (scales(10.0, 2.0), "hybrid", "split-cifar10", "average_forgetting", "+2.7 ± 1.4"),
+        (scales(18.0, 2.0), "hybrid", "split-cifar100-20", "average_accuracy", "−0.1 ± 0.4"),
+        (scales(18.0, 2.0), "hybrid", "split-cifar100-20", "average_forgetting", "+8.0 ± 1.1"),
+        (
+            scales(18.0, 2.0, classifiers=("ncm-raw",)),
+            "hybrid",
+            "split-cifar100-20",
+            "average_accuracy",
+            "−1.9 ± 0.5",
+        ),
     ],
 )
 def test_the_differences_in_the_text_are_those_of_the_records(pair, method, stream, metric, said):

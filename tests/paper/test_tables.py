@@ -10,7 +10,7 @@ from scipy import stats
 
 from cell_records import fifteen, made, results, row
 from mnemon import data
-from mnemon.paper import json_lines, pages, stream_facts, targets
+from mnemon.paper import hybrid_readings, json_lines, pages, stream_facts, targets
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
 from mnemon.paper.targets.target import compact
@@ -153,3 +153,16 @@ def test_the_page_of_a_method_has_its_numbers_on_every_stream():
     ]  # fmt: skip
     (*_, absent) = pages.one_method("cope", results(found)).notes
     assert absent.startswith("Not run: Split CIFAR-10; Split CIFAR-100, 10 tasks;")
+
+
+def test_a_scale_of_the_proxies_has_the_records_of_that_scale_and_of_no_other():
+    cell = Cell(3, row("hybrid + proxy", 3), "split-cifar10")
+    options = cell.spec().choice().options()
+    found = [*fifteen(cell, 38), *fifteen(cell, 47, options=options | {"scale": 10.0})]
+    found += [made(cell, seed, 46, split="valid", options=options | {"scale": 10.0}) for seed in (100, 101, 102)]
+    rows = hybrid_readings.proxy_scales(results(found)).parts[0].rows
+    shown = {line[1]: (line[4], line[7]) for line in rows if line[0] == "Split CIFAR-10"}
+    assert shown["paper"] == ("–", "48.16 ± 1.21")
+    assert shown["2"] == ("not run", "38.00 ± 0.25")
+    assert shown["10"] == ("46.00 ± 0.00", "47.00 ± 0.25")
+    assert shown["18"] == ("not run", "not run")

@@ -1,12 +1,12 @@
-"""Blocks of documents that are no target of `mnemon reproduce`: a stream, a method."""
+"""Blocks of documents that are no target of `mnemon reproduce`: a stream, a method, the times of steps."""
 
 from __future__ import annotations
 
 from mnemon.experiments import protocol
 from mnemon.experiments.recipes import grids, recipes
-from mnemon.paper import beyond, beyond_readings, cells, numbers
+from mnemon.paper import beyond, beyond_readings, cells, numbers, times
 from mnemon.paper.cells import Cell
-from mnemon.paper.comparison import AGREES, NOTHING, legend, mark, ours, theirs, verdict, with_runs
+from mnemon.paper.comparison import NOTHING, ours, theirs, with_runs
 from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Bold, Heading, Part, Table, headings
@@ -64,35 +64,31 @@ def one_method(method: str, results: Results) -> Table:
     return Table(f"method-{method}", names.METHODS.get(method, method), [part], notes)
 
 
-def ncm_readings(results: Results) -> Table:
-    """Hybrid's trainings read by class means of normalised features and of features as they are, beside the paper's."""
-    columns = [Heading("stream")] + [
-        Heading(name, metric) for metric in ("accuracy", "forgetting") for name in ("paper", "normalised", "raw")
-    ]
-    variants = {name: cells.row("hybrid")._replace(classifier=name) for name in ("ncm", "ncm-raw")}
-    rows, absent = [], []
-    judged: dict[str, list[str]] = {name: [] for name in variants}
-    for stream in (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS):
-        smooth = stream in cells.SMOOTH_STREAMS
-        if not results.of(Cell(4 if smooth else 1, variants["ncm-raw"], stream)).judged:
-            absent.append(names.stream(stream))
-            continue
-        line = [names.stream(stream)]
-        for table in (4,) if smooth else (1, 2):
-            line.append(theirs(Cell(table, variants["ncm"], stream)))
-            for name, variant in variants.items():
-                cell = Cell(table, variant, stream)
-                line.append(f"{ours(results.of(cell))} {mark(cell, results.of(cell))}")
-                judged[name].append(verdict(cell, results.of(cell)))
-        rows.append(line + [NOTHING] * (len(columns) - len(line)))
-    agree = {name: said.count(AGREES) for name, said in judged.items()}
-    marks = legend([*judged["ncm"], *judged["ncm-raw"]])
-    notes = [
-        f"Percent. {marks} Of {len(judged['ncm'])} numbers {agree['ncm']} agree with normalised means and "
-        f"{agree['ncm-raw']} with raw ones."
-    ]
-    notes += [f"Not read by raw means: {'; '.join(absent)}."] if absent else []
-    return Table("ncm-readings", "Hybrid read by normalised and by raw class means", [Part(columns, rows)], notes)
+def step_times(results: Results) -> Table:
+    """A training step of each method alone, and its ratio to ER's, for both image sizes of Figure 4."""
+    sizes = [lines for stream in times.SHAPES if (lines := times.on_one_device(results.times, stream))]
+    columns, devices = [Heading("method")], []
+    for lines in sizes:
+        first = next(iter(lines.values()))
+        columns += [
+            Heading("ms per step", f"images of {times.images(first)}"),
+            Heading("× ER's", f"images of {times.images(first)}"),
+        ]
+        devices.append(f"{times.images(first)}: {first['device']}")
+    rows = []
+    for method in times.methods():
+        line = [names.METHODS[method]]
+        for lines in sizes:
+            known, usual = lines.get(method), lines.get("er")
+            line.append("not timed" if known is None else names.fixed(known["step_ms"]))
+            line.append(NOTHING if known is None or usual is None else names.fixed(known["step_ms"] / usual["step_ms"]))
+        rows.append(line)
+    notes = (
+        [f"One run alone, a memory of {results.times[0]['memory']} and 100 classes. {'; '.join(devices)}."]
+        if sizes
+        else ["Not timed yet."]
+    )
+    return Table("step-times", "A training step of each method alone", [Part(columns, rows)], notes)
 
 
 def _beyond(method: str, results: Results) -> Table:
