@@ -77,6 +77,6 @@ class ERAML(Method):
 def pick(allowed: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """For each row of `allowed` [b, n] whether it allows any place, and one of those it allows, uniformly by u [b]."""
     count = allowed.sum(1)
-    rank = (u * count).long()
+    rank = torch.minimum((u * count).long(), (count - 1).clamp(min=0))  # u · count may be rounded up to the count
     place = (allowed.cumsum(1) <= rank[:, None]).sum(1)
     return count > 0, place.clamp(max=allowed.shape[1] - 1)
