@@ -88,7 +88,7 @@ class Predictor(
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
         frozen, x = self._asked(X)
-        found = values.labels(y)
+        found = values.label_column(y)
         check_lengths(x, found)
         weights = None if sample_weight is None else values.weights(sample_weight, len(x))
         right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
@@ -160,6 +160,6 @@ class Predictor(
         return tags
 
 
-def check_lengths(x: Tensor, y: list[Label]) -> None:
+def check_lengths(x: Tensor, y: list[Label] | values.Numbers) -> None:
     if len(x) != len(y):
         raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")
