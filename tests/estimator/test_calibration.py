@@ -53,6 +53,35 @@ def test_confidence_is_as_high_as_accuracy(model, digits):
         assert ece(own.numpy(), right) > 0.2
 
 
+def test_one_absurd_sample_of_the_exam_does_not_flatten_all_probabilities():
+    """A pixel that was never lit before: its sample has a score of 1e4 for a wrong class."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (60,), generator=rng)
+    logits = torch.randn(60, 3, generator=rng) + 4 * torch.eye(3)[y]
+    plain = temperature(logits, y)
+    logits[0], logits[0, (y[0] + 1) % 3] = 0.0, 1e4
+    assert plain < temperature(logits, y) < 3 * plain
+    logits[1:20] = logits[0]  # a third of them is no exception
+    y[1:20] = y[0]
+    assert temperature(logits, y) > 100
+
+
+def test_masks_as_uint8_are_warned_of_and_scores_that_hardly_differ_are_calibrated(digits):
+    """Pixels from 0 to 16 of 255: the features of all samples are nearly one, and so are their scores."""
+    x, y = digits
+    images = x.reshape(-1, 8, 8).astype(np.uint8)
+    clf = OnlineClassifier("hybrid")
+    with pytest.warns(UserWarning, match="its largest value is 16: uint8 is taken for pixels"):
+        clf.partial_fit(images[:1000], y[:1000])
+    right = clf.predict(images[1200:]) == y[1200:]
+    assert abs(clf.predict_proba(images[1200:]).max(1).mean() - right.mean()) < 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OnlineClassifier("hybrid").partial_fit(images[:50].astype(np.float32), y[:50])
+        OnlineClassifier("hybrid").partial_fit(images[:50] * 15, y[:50])
+        OnlineClassifier().partial_fit(images[:50], y[:50])  # contrast alone counts
+
+
 @pytest.mark.parametrize("value", [1e6, -1e6, 1e30])
 def test_a_sample_far_from_everything_is_none_of_the_classes(model, digits, value):
     """The complaint: 1e6 in every feature had a probability of 0.59."""

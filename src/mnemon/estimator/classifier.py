@@ -218,6 +218,8 @@ class OnlineClassifier(RiverEstimator):
             guarded=True,
             table=None if growth is None else growth.table,
         )
+        if pixels and model.choice.method.trains:
+            values.warn_of_dark_pixels(x)
         dictionary = self._dictionary()
         if dictionary is not None:
             model.begin_with(dictionary)

@@ -20,6 +20,7 @@ Numbers = NDArray[np.integer[Any]]
 
 MOST_VALUES = 2**24  # numbers in one sample
 STEPS = 8  # of float32, which a feature must span to tell something
+DARKEST = 32  # largest value of uint8 images that are not dark, but something else
 LOOKED_AT = 256  # samples that are enough to find that it does, mostly
 
 
@@ -79,6 +80,16 @@ def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None)
         warn(
             f"{which} of X varies by less than float32 can hold beside its size (about 7 digits), so little or nothing is "
             "learned from it: subtract a start first, such as its first value."
+        )
+
+
+def warn_of_dark_pixels(x: Tensor) -> None:
+    """Say it if uint8 images hold masks or counts: a network has them in a small part of its range, and learns little."""
+    most = int(x.max())
+    if len(x) > 1 and most < DARKEST:
+        warn(
+            f"X is uint8 and its largest value is {most}: uint8 is taken for pixels from 0 to 255, which become −1 to 1; pass "
+            "numbers of another range as floats, which are scaled as they come."
         )
 
 
