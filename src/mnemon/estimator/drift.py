@@ -205,7 +205,7 @@ class Detector:
         for was, begun, values in ((before[1], self.now.s, rows), (before[2], self.now.q, squares)):
             whole = values[ends[0] : ends[-1]].reshape(-1, width, COORDINATES)
             first = begun[level, c] + total(values[: ends[0]])
-            found.append(np.cumsum(np.concatenate([[was], [first], np.ones(width) @ whole]), 0))
+            found.append(np.cumsum(np.concatenate([[was], [first], total(whole, 1)]), 0))
         return Windows(ends, before[0] + width * np.arange(len(ends) + 1.0), found[0], found[1])
 
     def _first_alarm(self, c: int, level: int, windows: Windows) -> int:

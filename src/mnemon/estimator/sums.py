@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 WINDOWS = (64, 512)  # samples of a class that are compared with those before
@@ -43,7 +44,7 @@ class Sums:
         return made
 
 
-def total(rows: Array) -> Array:
-    """The sum of rows [n, k], as a product: for few columns that is many times faster. The values are multiples of a power of
-    two, so it is exact in any order."""
-    return np.asarray(np.ones(len(rows)) @ rows)
+def total(rows: Array, axis: int = 0) -> Array:
+    """The sum over an axis, by PyTorch, which for few columns is many times faster than NumPy. The values are multiples of a
+    power of two, so it is exact in any order."""
+    return np.asarray(torch.from_numpy(rows).sum(axis).numpy())
