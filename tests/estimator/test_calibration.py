@@ -269,3 +269,34 @@ def test_caution_is_laplaces_rule_and_leaves_modest_scores_alone():
     assert torch.softmax(torch.tensor([60.0, 0.0, 0.0]).double() / t, 0)[0].item() == pytest.approx(1 - 1 / 42)
     assert caution(margins / 100, 40) == 1.0
     assert caution(torch.ones(1, 1), 40) == caution(torch.full((2, 2), torch.nan), 3) == 1.0
+
+
+def test_a_young_network_is_calibrated_by_its_memory(digits):
+    """The confidence was flat until the exam had ten samples."""
+    x, y = digits
+    clf = OnlineClassifier().partial_fit(x[:90], y[:90])
+    assert len(clf._model.frozen().held_out[1]) < 10
+    p, right = clf.predict_proba(x[1200:]), clf.predict(x[1200:]) == y[1200:]
+    assert abs(p.max(1).mean() - right.mean()) < 0.1
+    assert (clf.classes_[p.argmax(1)] == clf.predict(x[1200:])).all()
+    without = OnlineClassifier(exam=0).partial_fit(x[:90], y[:90])  # the model's own posterior was asked for
+    assert without.predict_proba(x[1200:]).max(1).mean() < 0.2
+
+
+def test_scores_of_rows_left_out_are_those_of_a_memory_without_them():
+    x, y = blobs(24)
+    clf = OnlineClassifier().partial_fit(x, y)
+    frozen = clf._model.frozen()
+    learner, ridge = frozen._learner, frozen._classifier
+    f, labels = learner.memory_features()
+    scores, classes = ridge.left_out(learner)
+    assert torch.equal(classes, labels)
+    z = torch.nn.functional.normalize(f.double(), dim=1)
+    a = len(labels) / (len(labels.unique()) * torch.bincount(labels)[labels])  # the weights stay those of all rows
+    for i in range(len(labels)):
+        kept = torch.arange(len(labels)) != i
+        targets = torch.nn.functional.one_hot(labels[kept], scores.shape[1]).double()
+        weighted = a[kept, None] * z[kept]
+        w = torch.linalg.solve(weighted.T @ z[kept] + torch.eye(z.shape[1]).double(), weighted.T @ targets)
+        seen = torch.isfinite(scores[i])
+        assert torch.allclose(scores[i][seen], (z[i] @ w)[seen], atol=1e-6)

@@ -2,7 +2,8 @@
 
 Guo et al. (2017): p = softmax(logits / T), with the T that makes the labels of held-out samples likeliest. One number cannot
 change which class is the likeliest, so predictions stay as they are. All classes weigh the same, whatever the stream was:
-the probabilities are those for classes that are equally frequent. Before the exam has samples, statistics are cautious.
+the probabilities are those for classes that are equally frequent. Before the exam has samples, statistics are
+cautious, and ridge regression asks the rows of its memory, each left out of it.
 """
 
 from __future__ import annotations

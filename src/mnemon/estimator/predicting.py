@@ -52,8 +52,8 @@ class Predictor(
         """[n, classes], columns as in `classes_`, for classes that are equally frequent. Calibrated by the exam once it has ten
         samples: of samples with a probability of 0.8 about 8 in 10 are right, and far from everything learned all classes
         come to the same probability. Before, slda leaves to the other classes what Laplace's rule does, about 1 in as many
-        samples as it has learned. Networks before, and all with exam=0: the paper's Gaussian posterior for NCM, else the
-        softmax of the scores."""
+        samples as it has learned, and ridge regression is calibrated by the rows of its memory, each left out. Other networks
+        before, and all with exam=0: the paper's Gaussian posterior for NCM, else the softmax of the scores."""
         frozen, x = self._asked(X)
         return frozen.probabilities(x)
 

@@ -23,6 +23,10 @@ TEXTS = (
     "X is a list of texts, and features are numbers; a function can make vectors of them: "
     "OnlineClassifier(backbone=mnemon.Embedding(function))."
 )
+DICTS = (
+    "X is a list of dicts, which learn_many, predict_many and predict_proba_many take; everything takes them with "
+    "OnlineClassifier(features='open')."
+)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
@@ -50,6 +54,8 @@ class SampleReader:
                 X = arrays.array(X, "X")
                 if X.ndim == 1 and X.size and isinstance(X[0], str):
                     raise MnemonError(TEXTS)
+                if X.ndim == 1 and X.size and isinstance(X[0], dict):
+                    raise MnemonError(DICTS)
                 values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
                 arrays.check_numbers(X, "X")
             if self._is_plain(X, model):
