@@ -1,6 +1,6 @@
 """How sure OnlineClassifier is, and whether it should be: calibration error, what is rejected, novelty of unknown classes.
 
-    python benchmarks/calibration.py [--splits 5] [--methods auto slda hybrid] [--parts calibration novelty]
+    python benchmarks/calibration.py [--splits 5] [--methods auto slda hybrid] [--parts calibration novelty young]
 
 Each set is split at random into 70 % to learn and 30 % to ask; predictions of all splits are pooled. ECE: expected
 calibration error, 15 bins of equal width. "before" is exam=0, which learns the samples that are held out too. Streams are
@@ -171,7 +171,32 @@ def novelty(tables: list[Table], args: argparse.Namespace) -> list[dict[str, Any
     return found
 
 
-PARTS = {"calibration": calibration, "novelty": novelty}
+def young(tables: list[Table], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Of the first images, before and after the exam has ten samples: the default, shuffled, two seeds pooled."""
+    print("\n| images | learned | in the exam | accuracy, % | confidence, % | ECE |\n|---|---|---|---|---|---|")
+    found = []
+    for name in ("mnist", "cifar10"):
+        data = mnemon.data.load(name)
+        x, y = data.x_train.permute(0, 2, 3, 1).numpy(), data.y_train.numpy()
+        for learned in (30, 60, 100, 150, 300, 1000):
+            sure, right, held = [], [], []
+            for seed in (FIRST_SPLIT, FIRST_SPLIT + 1):
+                order = np.random.default_rng(seed).permutation(len(y))
+                learn, ask = order[:learned], order[-1000:]
+                clf = mnemon.OnlineClassifier(seed=seed).partial_fit(x[learn], y[learn])
+                sure.append(clf.predict_proba(x[ask]).max(1))
+                right.append(clf.predict(x[ask]) == y[ask])
+                held.append(int((np.bincount(y[learn]) // 10).sum()))
+            p, r = np.concatenate(sure), np.concatenate(right)
+            row: dict[str, Any] = {"images": name, "learned": learned, "exam": float(np.mean(held))}
+            row |= {"accuracy": 100 * float(r.mean()), "confidence": 100 * float(p.mean())}
+            row |= {"ece": expected_calibration_error(p, r)}
+            found.append(row)
+            print("| {} | {} | {:.0f} | {:.1f} | {:.1f} | {:.3f} |".format(*row.values()), flush=True)
+    return found
+
+
+PARTS = {"calibration": calibration, "novelty": novelty, "young": young}
 
 if __name__ == "__main__":
     main()

@@ -53,6 +53,35 @@ def test_confidence_is_as_high_as_accuracy(model, digits):
         assert ece(own.numpy(), right) > 0.2
 
 
+def test_one_absurd_sample_of_the_exam_does_not_flatten_all_probabilities():
+    """A pixel that was never lit before: its sample has a score of 1e4 for a wrong class."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (60,), generator=rng)
+    logits = torch.randn(60, 3, generator=rng) + 4 * torch.eye(3)[y]
+    plain = temperature(logits, y)
+    logits[0], logits[0, (y[0] + 1) % 3] = 0.0, 1e4
+    assert plain < temperature(logits, y) < 3 * plain
+    logits[1:20] = logits[0]  # a third of them is no exception
+    y[1:20] = y[0]
+    assert temperature(logits, y) > 100
+
+
+def test_masks_as_uint8_are_warned_of_and_scores_that_hardly_differ_are_calibrated(digits):
+    """Pixels from 0 to 16 of 255: the features of all samples are nearly one, and so are their scores."""
+    x, y = digits
+    images = x.reshape(-1, 8, 8).astype(np.uint8)
+    clf = OnlineClassifier("hybrid")
+    with pytest.warns(UserWarning, match="its largest value is 16: uint8 is taken for pixels"):
+        clf.partial_fit(images[:1000], y[:1000])
+    right = clf.predict(images[1200:]) == y[1200:]
+    assert abs(clf.predict_proba(images[1200:]).max(1).mean() - right.mean()) < 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OnlineClassifier("hybrid").partial_fit(images[:50].astype(np.float32), y[:50])
+        OnlineClassifier("hybrid").partial_fit(images[:50] * 15, y[:50])
+        OnlineClassifier().partial_fit(images[:50], y[:50])  # contrast alone counts
+
+
 @pytest.mark.parametrize("value", [1e6, -1e6, 1e30])
 def test_a_sample_far_from_everything_is_none_of_the_classes(model, digits, value):
     """The complaint: 1e6 in every feature had a probability of 0.59."""
@@ -240,3 +269,34 @@ def test_caution_is_laplaces_rule_and_leaves_modest_scores_alone():
     assert torch.softmax(torch.tensor([60.0, 0.0, 0.0]).double() / t, 0)[0].item() == pytest.approx(1 - 1 / 42)
     assert caution(margins / 100, 40) == 1.0
     assert caution(torch.ones(1, 1), 40) == caution(torch.full((2, 2), torch.nan), 3) == 1.0
+
+
+def test_a_young_network_is_calibrated_by_its_memory(digits):
+    """The confidence was flat until the exam had ten samples."""
+    x, y = digits
+    clf = OnlineClassifier().partial_fit(x[:90], y[:90])
+    assert len(clf._model.frozen().held_out[1]) < 10
+    p, right = clf.predict_proba(x[1200:]), clf.predict(x[1200:]) == y[1200:]
+    assert abs(p.max(1).mean() - right.mean()) < 0.1
+    assert (clf.classes_[p.argmax(1)] == clf.predict(x[1200:])).all()
+    without = OnlineClassifier(exam=0).partial_fit(x[:90], y[:90])  # the model's own posterior was asked for
+    assert without.predict_proba(x[1200:]).max(1).mean() < 0.2
+
+
+def test_scores_of_rows_left_out_are_those_of_a_memory_without_them():
+    x, y = blobs(24)
+    clf = OnlineClassifier().partial_fit(x, y)
+    frozen = clf._model.frozen()
+    learner, ridge = frozen._learner, frozen._classifier
+    f, labels = learner.memory_features()
+    scores, classes = ridge.left_out(learner)
+    assert torch.equal(classes, labels)
+    z = torch.nn.functional.normalize(f.double(), dim=1)
+    a = len(labels) / (len(labels.unique()) * torch.bincount(labels)[labels])  # the weights stay those of all rows
+    for i in range(len(labels)):
+        kept = torch.arange(len(labels)) != i
+        targets = torch.nn.functional.one_hot(labels[kept], scores.shape[1]).double()
+        weighted = a[kept, None] * z[kept]
+        w = torch.linalg.solve(weighted.T @ z[kept] + torch.eye(z.shape[1]).double(), weighted.T @ targets)
+        seen = torch.isfinite(scores[i])
+        assert torch.allclose(scores[i][seen], (z[i] @ w)[seen], atol=1e-6)

@@ -252,3 +252,13 @@ def test_rivers_way_to_change_a_model_that_learns_changes_nothing():
     ):
         clf.mutate({"lr": 0.1})
     assert clf.lr is None
+
+
+def test_dicts_are_sent_where_they_are_taken():
+    rows = [{"a": 1.0 * i, "b": 2.0} for i in range(10)]
+    clf = OnlineClassifier("slda")
+    clf.learn_many(rows, [0, 1] * 5)
+    for refused in (lambda: clf.predict(rows), lambda: clf.partial_fit(rows, [0, 1] * 5)):
+        with pytest.raises(MnemonError, match="X is a list of dicts, which learn_many, predict_many"):
+            refused()
+    assert len(clf.predict_many(rows)) == 10

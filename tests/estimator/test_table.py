@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,20 @@ def test_bools_are_categories_in_arrays_as_in_frames():
         assert same(everything(open_model().partial_fit(other, [0, 1, 0, 1])), everything(clf))
     numbers = open_model().partial_fit(x.astype(float), [0, 1, 0, 1])  # as bool arrays were learned before
     assert columns(numbers, x) == x.astype(float).tolist()
+
+
+def test_a_misspelled_name_is_said_when_predicting():
+    rows = [{"heat": 10.0 * (i % 2) + i / 40, "shake": 1.0, "line": "ab"[i % 2]} for i in range(40)]
+    clf = OnlineClassifier("slda", features="open").partial_fit(rows, ["cold", "hot"] * 20)
+    asked = [{"Heat": row["heat"], "shake": 1.0, "line": row["line"]} for row in rows[:4]]
+    with pytest.warns(UserWarning, match=r"lack features that were learned \('heat'\) and have others .* \('Heat'\)"):
+        clf.predict(asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict([{"shake": 1.0, "line": "a"}] * 4)  # missing alone …
+        clf.predict([row | {"note": "x"} for row in rows[:4]])  # … or more alone is what an open table is for
+        clf.predict_one(asked[0])
+        clf.partial_fit(asked, ["cold", "hot"] * 2)  # from here on it is a feature
 
 
 def test_a_feature_of_which_no_value_was_learned_is_said_when_predicting():

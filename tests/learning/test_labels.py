@@ -40,6 +40,18 @@ def test_what_would_be_new_is_counted_and_not_added(first, then):
     assert len(table) == known + new
 
 
+@given(st.lists(st.lists(st.integers(-5, 5), max_size=10), max_size=10))
+def test_an_array_of_whole_numbers_is_read_as_the_list_of_them(chunks):
+    tables = LabelTable(), LabelTable()
+    for chunk in chunks:
+        expected = tables[0].add(chunk).tolist()
+        a = np.array(chunk, np.int16)
+        assert tables[1].count_new(a) == len(tables[0]) - len(tables[1])
+        assert tables[1].add(a).tolist() == tables[1].find(a).tolist() == expected
+    assert tables[1].labels == tables[0].labels
+    assert {type(label) for label in tables[1].labels} <= {int}
+
+
 def test_numpy_labels_are_the_python_ones():
     table = LabelTable([3, "a", True])
     assert table.find(np.array([3, 4])).tolist() == [0, -1]

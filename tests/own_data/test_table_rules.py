@@ -40,6 +40,17 @@ def test_a_feature_whose_values_were_never_learned_is_said_once_for_a_chunk(tmp_
     assert "no value of the feature 'where' in these samples was ever learned" in said
 
 
+def test_a_misspelled_column_is_said_once_for_a_table(tmp_path, caplog, capsys):
+    fit(tables.write(tmp_path / "t.csv", tables.rows(40)), tmp_path / "model", columns=Columns("bird"), method="slda")
+    name = next(name for name in tables.rows(1)[0] if name != "bird")
+    rows = [{each.upper() if each == name else each: value for each, value in row.items()} for row in tables.rows(40)]
+    path = tables.write(tmp_path / "new.csv", rows * 40)  # more than are read at once
+    run("predict", str(tmp_path / "model"), str(path), capsys=capsys)
+    (said,) = [each for each in caplog.messages if "are the names right?" in each]
+    assert repr(name) in said
+    assert repr(name.upper()) in said
+
+
 def test_na_is_missing_and_the_list_is_kept_with_the_model(tmp_path):
     lines = [f"{'NA' if i % 5 == 0 else i * 0.5},{'?' if i % 3 == 0 else 'b'},{'uv'[i % 2]}" for i in range(30)]
     (tmp_path / "t.csv").write_text("\n".join(["a,c,bird", *lines]) + "\n")

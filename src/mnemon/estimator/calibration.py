@@ -2,7 +2,8 @@
 
 Guo et al. (2017): p = softmax(logits / T), with the T that makes the labels of held-out samples likeliest. One number cannot
 change which class is the likeliest, so predictions stay as they are. All classes weigh the same, whatever the stream was:
-the probabilities are those for classes that are equally frequent. Before the exam has samples, statistics are cautious.
+the probabilities are those for classes that are equally frequent. Before the exam has samples, statistics are
+cautious, and ridge regression asks the rows of its memory, each left out of it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from torch import Tensor
 from mnemon.errors import MnemonError
 
 LEAST = 10  # samples in the exam; with fewer there is no temperature
+OUTLIERS = 0.01  # of the samples are explained by no temperature: one with an absurd score must not flatten all others
 PSEUDO_ERRORS = 0.1  # so many samples more were wrong: else T would be 0 wherever the whole exam is right
 DEVIATION = 3.0  # of log T around 0 before the exam is seen
-RANGE = 7.0  # of log T: from 1/1,100 to 1,100
+RANGE = 7.0  # of log T, at first: from 1/1,100 to 1,100 …
+WIDEST = 14.0  # … and as far as this where the best is at an end: classes may be that near to each other
 STEPS = 28  # of log T over its range, then halved around the best one
 HALVINGS = 8
 
@@ -67,11 +70,16 @@ def temperature(logits: Tensor, y: Tensor) -> float | None:
         """Minus the logarithm of the posterior of T; a wrong sample more is one of the second likeliest class."""
         log_p = torch.log_softmax(logits / math.exp(log_t), 1)
         right, wrong = (log_p.gather(1, c[:, None]).flatten() for c in (y, second))
+        right = torch.log((1 - OUTLIERS) * right.exp() + OUTLIERS / logits.shape[1])
         return float(-(weight @ right) - PSEUDO_ERRORS * (share @ wrong)) + (log_t / DEVIATION) ** 2 / 2
 
     step = 2 * RANGE / STEPS
     costs = {i * step - RANGE: cost(i * step - RANGE) for i in range(STEPS + 1)}
     best = min(costs, key=costs.__getitem__)
+    while best in (min(costs), max(costs)) and abs(best) < WIDEST:
+        further = best + math.copysign(step, best)
+        costs[further] = cost(further)
+        best = min(costs, key=costs.__getitem__)
     for _ in range(HALVINGS):
         step /= 2
         near = {t: cost(t) for t in (best - step, best + step)} | {best: costs[best]}

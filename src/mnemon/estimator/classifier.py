@@ -133,10 +133,12 @@ class OnlineClassifier(RiverEstimator):
             return self._take(model, x, found, ahead, names)
 
     @staticmethod
-    def _labels(y: Any, classes: Any, fresh: bool) -> tuple[list[Label], list[Label]]:
+    def _labels(y: Any, classes: Any, fresh: bool) -> tuple[list[Label] | values.Numbers, list[Label]]:
         """The labels of the samples, and those to be registered before them."""
-        found = values.labels(y)
-        return found, values.in_order(found) if fresh else [] if classes is None else values.labels(classes, "classes")
+        found = values.label_column(y)
+        if fresh:
+            return found, values.in_order(found)
+        return found, [] if classes is None else values.labels(classes, "classes")
 
     def _one_begins(self) -> contextlib.AbstractContextManager[Any]:
         """The first chunk makes the model: other threads wait for it. Later chunks wait at the model's lock."""
@@ -150,7 +152,7 @@ class OnlineClassifier(RiverEstimator):
         self,
         model: Model | None,
         x: Tensor,
-        y: list[Label],
+        y: list[Label] | values.Numbers,
         ahead: list[Label],
         names: list[Any] | None,
         growth: Growth | None = None,
@@ -161,9 +163,7 @@ class OnlineClassifier(RiverEstimator):
             given, model = self.get_params(deep=False), self._new_model(x, names, growth)
         else:
             given = self._given
-            changed = [
-                name for name, value in self.get_params(deep=False).items() if not parameters.same(value, given[name])
-            ]
+            changed = [name for name, value in given.items() if not parameters.same(getattr(self, name), value)]
             if changed:
                 raise MnemonError(
                     f"{', '.join(changed)} changed after learning began, which takes effect with the next fit(); set it "
@@ -218,6 +218,8 @@ class OnlineClassifier(RiverEstimator):
             guarded=True,
             table=None if growth is None else growth.table,
         )
+        if pixels and model.choice.method.trains:
+            values.warn_of_dark_pixels(x)
         dictionary = self._dictionary()
         if dictionary is not None:
             model.begin_with(dictionary)

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon import rng
+from mnemon.estimator.sums import COORDINATES, WINDOWS, Array, Sums, total
 from mnemon.learning.labels import Label
 
-WINDOWS = (64, 512)  # samples of a class that are compared with those before
-COORDINATES = 16
 UNITS = 64  # samples that give the features their units
 CLIP = 5.0  # of these units: one absurd value is no drift
 RISK = 1e-4  # chance of a false alarm of a class, ever
@@ -42,8 +41,6 @@ FLOAT32 = float(np.finfo(np.float32).max)
 LEAST = 0.01  # variance of a coordinate, in its units
 PIECE = (256, 16_384)  # samples looked at together: few in the beginning, while the classes find their places …
 VALUES = 2**21  # … and so many that their values stay in a processor's caches
-
-Array = NDArray[np.float64]
 
 
 class Drift(NamedTuple):
@@ -69,36 +66,6 @@ class Windows(NamedTuple):
     n: Array  # [w + 1] samples before the first window, and after each
     s: Array  # [w + 1, k] their sums
     q: Array  # [w + 1, k] and squares
-
-
-class Sums:
-    """Counts, sums and sums of squares of each class, for each window; values are bounded, so float64 holds them."""
-
-    def __init__(self, classes: int) -> None:
-        self.n = np.zeros((len(WINDOWS), classes))
-        self.s = np.zeros((len(WINDOWS), classes, COORDINATES))
-        self.q = np.zeros((len(WINDOWS), classes, COORDINATES))
-
-    def tables(self) -> tuple[Array, Array, Array]:
-        return self.n, self.s, self.q
-
-    def copy(self) -> Sums:
-        made = copy.copy(self)
-        made.n, made.s, made.q = (table.copy() for table in self.tables())
-        return made
-
-    def regroup(self, to: list[int], classes: int) -> Sums:
-        """Class c's sums become part of those of class to[c]."""
-        made, to_ = Sums(classes), np.array(to, np.int64)
-        stay = np.flatnonzero(to_ >= 0)
-        if (to_[stay] == np.arange(len(stay))).all():  # more room only
-            for mine, table in zip(made.tables(), self.tables(), strict=True):
-                mine[:, : len(stay)] = table[:, stay]
-            return made
-        for mine, table in zip(made.tables(), self.tables(), strict=True):
-            for c in stay:
-                mine[:, to_[c]] += table[:, c]
-        return made
 
 
 class Detector:
@@ -163,8 +130,11 @@ class Detector:
             out = np.zeros((len(x), COORDINATES))
             out[:, : z.shape[1]] = z.numpy()
             return out
-        sums = (z @ signs).double().numpy() / np.sqrt(parts)
-        return np.asarray(np.rint(sums / GRID) * GRID)
+        sums: Array = (z @ signs).double().numpy()
+        sums /= np.sqrt(parts) * GRID
+        np.rint(sums, out=sums)
+        sums *= GRID
+        return sums
 
     def _new_map(self) -> tuple[Tensor, Tensor, Tensor | None, Array]:
         """Mean and scale of each feature, and the signed sums with the number of parts of each."""
@@ -184,9 +154,10 @@ class Detector:
         return torch.from_numpy(self.mean).float(), torch.from_numpy(1 / std).float(), signs, parts
 
     def _observe(self, x: Tensor, y: NDArray[np.int64], offset: int) -> list[Alarm]:
-        order = np.argsort(y, kind="stable")
-        rows = self._coordinates(x)[order]
-        classes, starts, counts = np.unique(y[order], return_index=True, return_counts=True)
+        order = np.argsort(y.astype(np.uint16), kind="stable")  # a class fits, and is sorted in linear time
+        rows, ordered = self._coordinates(x)[order], y[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        classes, counts = ordered[starts], np.diff(starts, append=len(y))
         found: list[Alarm] = []
         full = (self.now.n[:, classes] + counts >= np.array(WINDOWS)[:, None]).any(0)
         for c, start, count in zip(classes[full], starts[full], counts[full], strict=True):
@@ -206,7 +177,8 @@ class Detector:
         """Watch samples of one class, which stand at `places` in the chunk."""
         found: list[Alarm] = []
         while len(rows):
-            windows = [self._windows(c, level, rows) for level in range(len(WINDOWS))]
+            squares = rows * rows
+            windows = [self._windows(c, level, rows, squares) for level in range(len(WINDOWS))]
             ends = [self._first_alarm(c, level, each) for level, each in enumerate(windows)]
             stop = min([end for end in ends if end] or [0])  # samples up to the first alarm; 0: there is none
             ends_, n, *_ = windows[0]
@@ -214,7 +186,7 @@ class Detector:
             self.samples[c] += stop or len(rows)
             if not stop:
                 for level, each in enumerate(windows):
-                    self._take(c, level, rows, each)
+                    self._take(c, level, rows, squares, each)
                 break
             found.append(Alarm(int(places[stop - 1]), c, int(self.samples[c])))
             for sums in (self.before, self.now):  # what comes next is compared with what comes next
@@ -223,18 +195,18 @@ class Detector:
             rows, places = rows[stop:], places[stop:]
         return found
 
-    def _windows(self, c: int, level: int, rows: Array) -> Windows:
+    def _windows(self, c: int, level: int, rows: Array, squares: Array) -> Windows:
         width, held = WINDOWS[level], int(self.now.n[level, c])
         ends = np.arange(width - held, len(rows) + 1, width)
-        old = [table[level, c] for table in self.before.tables()]
+        before = [table[level, c] for table in self.before.tables()]
         if not len(ends):
-            return Windows(ends, old[0][None], old[1][None], old[2][None])
-        starts, inside = np.concatenate([[0], ends[:-1]]), rows[: ends[-1]]
-        s, q = np.add.reduceat(inside, starts), np.add.reduceat(inside * inside, starts)
-        s[0] += self.now.s[level, c]
-        q[0] += self.now.q[level, c]
-        sums, squares = (np.cumsum(np.concatenate([[was], new]), 0) for was, new in ((old[1], s), (old[2], q)))
-        return Windows(ends, old[0] + width * np.arange(len(ends) + 1.0), sums, squares)
+            return Windows(ends, before[0][None], before[1][None], before[2][None])
+        found = []
+        for was, begun, values in ((before[1], self.now.s, rows), (before[2], self.now.q, squares)):
+            whole = values[ends[0] : ends[-1]].reshape(-1, width, COORDINATES)
+            first = begun[level, c] + total(values[: ends[0]])
+            found.append(np.cumsum(np.concatenate([[was], [first], total(whole, 1)]), 0))
+        return Windows(ends, before[0] + width * np.arange(len(ends) + 1.0), found[0], found[1])
 
     def _first_alarm(self, c: int, level: int, windows: Windows) -> int:
         """How many samples it takes to an alarm; 0: there is none."""
@@ -269,17 +241,18 @@ class Detector:
         away = ((s[others] / n[others, None] - old) ** 2 / unit).sum(1).min()
         return bool(((gap**2 - noise) / unit).sum() >= MOVED**2 * away)
 
-    def _take(self, c: int, level: int, rows: Array, windows: Windows) -> None:
+    def _take(self, c: int, level: int, rows: Array, squares: Array, windows: Windows) -> None:
         """Add samples of a class; windows that are full join those before."""
         ends, n, s, q = windows
+        start = 0
         if len(ends):
             self.before.n[level, c], self.before.s[level, c], self.before.q[level, c] = n[-1], s[-1], q[-1]
             for table in self.now.tables():
                 table[level, c] = 0.0
-            rows = rows[ends[-1] :]
-        self.now.n[level, c] += len(rows)
-        self.now.s[level, c] += rows.sum(0)
-        self.now.q[level, c] += (rows * rows).sum(0)
+            start = ends[-1]
+        self.now.n[level, c] += len(rows) - start
+        self.now.s[level, c] += total(rows[start:])
+        self.now.q[level, c] += total(squares[start:])
 
     def _grow(self, classes: int) -> None:
         if classes > len(self.samples):  # by doubling, so that one class at a time is no copy each

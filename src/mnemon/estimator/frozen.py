@@ -72,7 +72,7 @@ class Frozen:
         self.twice_log_density = classifier.twice_log_density
         with torch.no_grad():
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
-        self._learner, self._exam = own, exam
+        self._learner, self._exam, self._classifier = own, exam, classifier
         self.inputs, self.net = own.inputs, own.net
 
     # --- one pass: samples on the device
@@ -167,8 +167,15 @@ class Frozen:
     def _caution(self) -> float:
         """The temperature until the exam gives one. Where there is to be none, the model's own posterior was asked for."""
         learner = self._learner
-        if self._exam is None or not isinstance(learner, OnlineStatistics):
+        if self._exam is None:
             return 1.0
+        if not isinstance(learner, OnlineStatistics):
+            with torch.no_grad(), threads.for_steps(learner):
+                left_out = self._classifier.left_out(learner)
+            if left_out is None:
+                return 1.0
+            scores, y = (tensor.cpu() for tensor in left_out)
+            return calibration.temperature(scores[:, : len(self.classes)], y) or 1.0
         with torch.no_grad():
             logits = self._uncalibrated(Output(learner.class_means()))
         return calibration.caution(logits[:, torch.isfinite(logits).any(0)].cpu(), float(learner.counts.sum()))

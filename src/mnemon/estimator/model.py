@@ -23,7 +23,7 @@ from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.parts import Part
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Growth, Table
-from mnemon.estimator.values import class_array
+from mnemon.estimator.values import Numbers, class_array
 from mnemon.estimator.widening import mapped, widened
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, check_backbone
@@ -214,13 +214,13 @@ class Model:
         )
         before.clear()
 
-    def learn(self, x: Tensor, y: list[Label], classes: Iterable[Label] = ()) -> list[str]:
+    def learn(self, x: Tensor, y: list[Label] | Numbers, classes: Iterable[Label] = ()) -> list[str]:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing.
 
         Returns what the user is to be warned of: by the caller, once all is done, since a warning may be an error."""
         classes = list(classes)
         with self.lock, threads.for_steps(self.learner):
-            self.check_classes([*classes, *y])
+            self.check_classes(classes, y)
             if not self._warned and self.n_classes > 1:  # before, another scale may be another class
                 self._warned = _warn_of_another_scale(x, self.learner.over_all())
             before, known = self.learner.snapshot(), len(self.labels)
@@ -277,11 +277,14 @@ class Model:
             "memory_size keeps samples of all."
         )
 
-    def check_classes(self, labels: list[Label]) -> None:
+    def check_classes(self, *labels: list[Label] | Numbers) -> None:
         """Refuse more classes than there can be."""
-        classes = len(self.labels) + len(labels)  # more there cannot be
+        classes = len(self.labels) + sum(map(len, labels))  # more there cannot be
         if classes > MAX_CLASSES:
-            classes = len(self.labels) + self.labels.count_new(labels)
+            different = [
+                label for part in labels for label in (part if isinstance(part, list) else np.unique(part).tolist())
+            ]
+            classes = len(self.labels) + self.labels.count_new(different)
         if classes > MAX_CLASSES:
             raise MnemonError(
                 f"with these there are {classes:,} different labels, and at most {MAX_CLASSES:,} can "

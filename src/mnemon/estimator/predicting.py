@@ -52,8 +52,8 @@ class Predictor(
         """[n, classes], columns as in `classes_`, for classes that are equally frequent. Calibrated by the exam once it has ten
         samples: of samples with a probability of 0.8 about 8 in 10 are right, and far from everything learned all classes
         come to the same probability. Before, slda leaves to the other classes what Laplace's rule does, about 1 in as many
-        samples as it has learned. Networks before, and all with exam=0: the paper's Gaussian posterior for NCM, else the
-        softmax of the scores."""
+        samples as it has learned, and ridge regression is calibrated by the rows of its memory, each left out. Other networks
+        before, and all with exam=0: the paper's Gaussian posterior for NCM, else the softmax of the scores."""
         frozen, x = self._asked(X)
         return frozen.probabilities(x)
 
@@ -88,7 +88,7 @@ class Predictor(
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; a label that was never learned counts as wrong. (`True` and `1` differ, which sklearn.metrics ignores.)"""
         frozen, x = self._asked(X)
-        found = values.labels(y)
+        found = values.label_column(y)
         check_lengths(x, found)
         weights = None if sample_weight is None else values.weights(sample_weight, len(x))
         right = frozen.scores(x).argmax(1).numpy() == LabelTable(frozen.labels).find(found)
@@ -160,6 +160,6 @@ class Predictor(
         return tags
 
 
-def check_lengths(x: Tensor, y: list[Label]) -> None:
+def check_lengths(x: Tensor, y: list[Label] | values.Numbers) -> None:
     if len(x) != len(y):
         raise MnemonError(f"X has {len(x)} samples and y {len(y)} labels; there must be one label a sample.")

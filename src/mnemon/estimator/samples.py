@@ -23,6 +23,10 @@ TEXTS = (
     "X is a list of texts, and features are numbers; a function can make vectors of them: "
     "OnlineClassifier(backbone=mnemon.Embedding(function))."
 )
+DICTS = (
+    "X is a list of dicts, which learn_many, predict_many and predict_proba_many take; everything takes them with "
+    "OnlineClassifier(features='open')."
+)
 LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
@@ -50,9 +54,13 @@ class SampleReader:
                 X = arrays.array(X, "X")
                 if X.ndim == 1 and X.size and isinstance(X[0], str):
                     raise MnemonError(TEXTS)
+                if X.ndim == 1 and X.size and isinstance(X[0], dict):
+                    raise MnemonError(DICTS)
                 values.check_dimensions(X)  # scikit-learn's own sentences hold the whole array
                 arrays.check_numbers(X, "X")
-            if np.ndim(X) > 2:
+            if self._is_plain(X, model):
+                a = X
+            elif np.ndim(X) > 2:
                 a = check_array(X, allow_nd=True, ensure_all_finite=False, input_name="X")
             else:
                 a = validate_data(self, X, reset=model is None, ensure_all_finite=False)
@@ -70,6 +78,18 @@ class SampleReader:
                 f"{values.kind(shape, dtype)}."
             )
         return x
+
+    def _is_plain(self, X: Any, model: Model | None) -> bool:
+        """Whether X is an array in which scikit-learn would find nothing to say and nothing to change."""
+        return (
+            model is not None
+            and type(X) is np.ndarray
+            and X.dtype.kind in "biuf"
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == getattr(self, "n_features_in_", None)
+            and "feature_names_in_" not in vars(self)  # else it warns that X has no names
+        )
 
     def _embedding(self, model: Model | None) -> Embedding | None:
         """What makes vectors of X, where that is not done yet."""

@@ -106,6 +106,8 @@ class Table:
         if chunk.samples == 0:
             raise MnemonError("there must be at least one sample.")
         x = np.zeros((chunk.samples, self.width))
+        if not learned and chunk.samples > 1:
+            self._warn_of_other_names(chunk)
         for feature in self.features:
             column = chunk.of.get(feature.name)
             if feature.kind == NUMBER:
@@ -126,6 +128,19 @@ class Table:
                 if name not in known and column.kind() is not None:
                     raise MnemonError(f"the feature {name!r} has no value in any sample that was learned.")
         return x
+
+    def _warn_of_other_names(self, chunk: Columns) -> None:
+        """Say it if a feature is in none of several samples, and others are there instead: it may be misspelled."""
+        known = {feature.name for feature in self.features if feature.kind is not None}
+        strange = [name for name in chunk.of if name not in known]
+        absent = [
+            feature.name for feature in self.features if feature.kind is not None and feature.name not in chunk.of
+        ]
+        if strange and absent:
+            warn(
+                f"these samples lack features that were learned ({_listed(absent)}) and have others that were not and are left "
+                f"out ({_listed(strange)}); are the names right?"
+            )
 
     def _encode_categories(
         self, feature: Feature, column: Column | None, x: NDArray[np.float64], learned: bool
@@ -282,6 +297,11 @@ class Table:
         if len({(type(name), name) for name in table.names}) < len(table.names):
             raise ValueError("a feature comes twice")
         return table
+
+
+def _listed(names: Sequence[Name]) -> str:
+    """The first names, and how many there are."""
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _by_name(name: Name) -> tuple[bool, Name]:

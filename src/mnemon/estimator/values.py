@@ -16,8 +16,12 @@ from mnemon.errors import MnemonError
 from mnemon.learning.labels import Label
 from mnemon.runtime.warn import warn
 
+Numbers = NDArray[np.integer[Any]]
+
 MOST_VALUES = 2**24  # numbers in one sample
 STEPS = 8  # of float32, which a feature must span to tell something
+DARKEST = 32  # largest value of uint8 images that are not dark, but something else
+LOOKED_AT = 256  # samples that are enough to find that it does, mostly
 
 
 def check_dimensions(a: NDArray[Any]) -> None:
@@ -62,9 +66,8 @@ def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None)
     """
     if a.ndim != 2 or len(a) == 1 or a.dtype == np.float32:
         return
-    top, bottom = x.amax(0), x.amin(0)
-    near = torch.maximum(top.abs(), bottom.abs()) * (2 * STEPS * torch.finfo(torch.float32).eps)
-    if not bool((top - bottom <= near).any()):
+    # Values that are further apart than that in a part of the chunk are so in all of it.
+    if _spans(x[:LOOKED_AT]) or _spans(x):
         return
     most, least = a.max(0).astype(np.float64), a.min(0).astype(np.float64)
     size, spread = np.maximum(abs(most), abs(least)), most - least
@@ -80,8 +83,31 @@ def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None)
         )
 
 
+def warn_of_dark_pixels(x: Tensor) -> None:
+    """Say it if uint8 images hold masks or counts: a network has them in a small part of its range, and learns little."""
+    most = int(x.max())
+    if len(x) > 1 and most < DARKEST:
+        warn(
+            f"X is uint8 and its largest value is {most}: uint8 is taken for pixels from 0 to 255, which become −1 to 1; pass "
+            "numbers of another range as floats, which are scaled as they come."
+        )
+
+
+def _spans(x: Tensor) -> bool:
+    """Whether each feature of samples [n, features] spans more steps of float32 than are few."""
+    top, bottom = x.amax(0), x.amin(0)
+    near = torch.maximum(top.abs(), bottom.abs()) * (2 * STEPS * torch.finfo(torch.float32).eps)
+    return not bool((top - bottom <= near).any())
+
+
 def labels(y: Any, what: str = "y") -> list[Label]:
     """One label a sample: str, int or bool. Whole floats are the ints they equal, since many tables hold ints as floats."""
+    found = label_column(y, what)
+    return found if isinstance(found, list) else list(found.tolist())
+
+
+def label_column(y: Any, what: str = "y") -> list[Label] | Numbers:
+    """The same, but an array of whole numbers stays one: a large chunk need not become a list."""
     y = arrays.on_host(arrays.drained(y))
     if y is None:
         raise MnemonError("OnlineClassifier requires y to be passed, but the target y is None.")
@@ -100,7 +126,9 @@ def labels(y: Any, what: str = "y") -> list[Label]:
         a = column_or_1d(a, warn=True)
     if a.ndim != 1:
         raise MnemonError(f"{what} must have one label a sample: an array of one dimension, not of shape {a.shape}.")
-    if a.dtype.kind in "biU" or (a.dtype.kind == "u" and (not a.size or a.max() < 2**63)):
+    if a.dtype.kind == "i" or (a.dtype.kind == "u" and (not a.size or a.max() < 2**63)):
+        return a
+    if a.dtype.kind in "bU":
         return list(a.tolist())  # labels of one plain type, which fit
     return _checked(a.tolist(), what)
 
@@ -148,8 +176,10 @@ def weights(given: Any, n: int) -> NDArray[np.float64]:
     return w
 
 
-def in_order(found: Sequence[Label]) -> list[Label]:
+def in_order(found: list[Label] | Numbers) -> list[Label]:
     """Each label once, sorted as np.unique does; of mixed types, bools come first, then ints, then strings."""
+    if not isinstance(found, list):
+        return list(np.unique(found).tolist())
     keys = {(kind.__name__, label) for kind, label in set(zip(map(type, found), found, strict=True))}
     return [label for _, label in sorted(keys)]
 

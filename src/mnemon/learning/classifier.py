@@ -28,3 +28,8 @@ class Classifier(Named):
     def prepare(self, learner: Learner) -> Scores:
         """Do once per evaluation what can be done once, and return the function that scores."""
         raise TypeError(f"the classifier {self.name} does not say how it scores.")
+
+    def left_out(self, learner: Learner) -> tuple[Tensor, Tensor] | None:
+        """Scores [n, capacity] of the memory's rows, each as if it were not in the memory, and their classes [n]; None where
+        that is not known."""
+        return None

@@ -382,7 +382,7 @@ def _moments(f: Tensor, y: Tensor) -> Moments:
     away = f - shift
     with full_float32():
         mean = member @ away / counts[:, None]  # of each class, from the shift on
-    return Moments(classes, counts.double(), shift.double() + mean.double(), away.sub_(mean[index]))
+    return Moments(classes, counts.double(), shift.double() + mean.double(), away.sub_(mean.index_select(0, index)))
 
 
 def _lower(square: Tensor) -> Tensor:

@@ -28,46 +28,54 @@ class LabelTable:
 
     def add(self, labels: Iterable[Any]) -> NDArray[np.int64]:
         """The class index of each label; those not seen before are appended in the order they come."""
-        told, keys = _keyed(labels)  # all are checked before any is added
-        for key in keys.values():
+        keys, told = _keyed(labels)  # all are checked before any is added
+        for key in keys:
             if key not in self._index:
                 self._index[key] = len(self.labels)
                 self.labels.append(key[1])
-        return _looked_up(told, {each: self._index[key] for each, key in keys.items()})
+        return np.array([self._index[key] for key in keys], np.int64)[told]
 
     def find(self, labels: Iterable[Any]) -> NDArray[np.int64]:
         """The class index of each label, −1 for one that was never seen; adds nothing."""
-        told, keys = _keyed(labels)
-        return _looked_up(told, {each: self._index.get(key, -1) for each, key in keys.items()})
+        keys, told = _keyed(labels)
+        return np.array([self._index.get(key, -1) for key in keys], np.int64)[told]
 
     def count_new(self, labels: Iterable[Any]) -> int:
         """How many labels `add` would append."""
-        return sum(key not in self._index for key in _keyed(labels)[1].values())
+        return sum(key not in self._index for key in _keyed(labels)[0])
 
 
-def _keyed(labels: Iterable[Any]) -> tuple[list[Any], dict[Any, Key]]:
-    """Labels as what tells them apart among themselves, and the key of each different one, in the order they come.
+def _keyed(labels: Iterable[Any]) -> tuple[list[Key], NDArray[np.int64]]:
+    """The keys of the different labels, in the order they come, and for each label which of them is its.
 
-    A large chunk has many labels and few different ones: only these are looked at by a loop of ours. Labels of one type, as
-    most are, tell themselves apart.
+    A large chunk has many labels and few different ones: only these are looked at by a loop of ours.
     """
-    plain = _plain(labels)
-    if len(set(map(type, plain))) > 1:
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
+        different, first, told = np.unique(labels, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return [(int, label) for label in different[order].tolist()], np.argsort(order)[told]
+    plain = list(labels)
+    kinds = set(map(type, plain))
+    if not kinds <= KINDS:
+        plain = _plain(plain)
+        kinds = set(map(type, plain))
+    if len(kinds) > 1:
         pairs = list(zip(map(type, plain), plain, strict=True))
-        return pairs, {pair: pair for pair in dict.fromkeys(pairs)}
-    return plain, {label: (type(label), label) for label in dict.fromkeys(plain)}
+        keys = dict.fromkeys(pairs)
+        return list(keys), _places(pairs, keys)
+    distinct = dict.fromkeys(plain)  # labels of one type, as most are, tell themselves apart
+    return [(type(label), label) for label in distinct], _places(plain, distinct)
 
 
-def _looked_up(told: list[Any], table: dict[Any, int]) -> NDArray[np.int64]:
-    return np.fromiter(map(table.__getitem__, told), np.int64, len(told))
+def _places(each: list[Any], distinct: Iterable[Any]) -> NDArray[np.int64]:
+    """The place of each among those that are distinct."""
+    place = {one: i for i, one in enumerate(distinct)}
+    return np.fromiter(map(place.__getitem__, each), np.int64, len(each))
 
 
 def _plain(labels: Iterable[Any]) -> list[Label]:
-    """Labels as a list, NumPy's scalars as the Python ones they hold."""
-    found = list(labels)
-    if KINDS.issuperset(map(type, found)):
-        return found
-    found = [label.item() if isinstance(label, np.generic) else label for label in found]
+    """Labels with NumPy's scalars as the Python ones they hold."""
+    found = [label.item() if isinstance(label, np.generic) else label for label in labels]
     for label in found:
         if type(label) not in KINDS:
             raise MnemonError(f"a label is a str, an int or a bool, not {label!r} ({type(label).__name__}).")

@@ -46,7 +46,7 @@ class StreamingLearner(Learner):
         if isinstance(body, PatchFeatures):
             most = MAPS.get(self.device.type, MAPS["cpu"]) // body.responses
             self.eval_batch_size = max(1, min(self.eval_batch_size, most))
-        elif isinstance(body, nn.Flatten):  # features as they come: a pass costs nothing but its call
+        elif self._is_flat:  # a pass costs nothing but its call
             self.eval_batch_size = max(self.eval_batch_size, CHUNK)
         self.views: int = getattr(self.method, "views", 1)
         self.statistics: Gaussian | None = None  # from the first sample on that features are known of
@@ -84,7 +84,8 @@ class StreamingLearner(Learner):
             self.waiting_x, self.waiting_y = x[:0].clone(), y[:0].clone()
         for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
             f = self.learned_features(part)
-            finite &= _all_finite(f)
+            if not self._is_flat:
+                finite &= _all_finite(f)
             self._statistics().add(f, classes.repeat(self.views))
         return finite
 
@@ -94,6 +95,11 @@ class StreamingLearner(Learner):
                 self.net.dim, self.net.capacity, half_life=self.half_life, device=self.device, dtype=self.dtype
             )
         return self.statistics
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether the samples are their own features."""
+        return isinstance(self.net.backbone, nn.Flatten)
 
     def _patches(self) -> PatchFeatures:
         body = self.net.backbone

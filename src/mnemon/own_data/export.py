@@ -93,7 +93,8 @@ def _program(frozen: Frozen) -> torch.export.ExportedProgram:
     if len(shape) == 3:
         shape = (*shape[1:], shape[0])
     example = torch.zeros((2, *shape), dtype=dtype)
-    _ = frozen.calibration  # computed now, so that what is exported holds its numbers only
+    # The temperature is computed now, so that what is exported holds its numbers only.
+    frozen.probabilities(torch.zeros(1, *frozen.inputs.shape, dtype=dtype))
     return torch.export.export(Face(frozen).eval(), (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
 
 

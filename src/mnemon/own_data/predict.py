@@ -89,6 +89,7 @@ def predict_rows(
     _check_top(top)
     least = calibration.probability(reject)
     refused: list[Predicted] = []  # by the reader, since the last chunk
+    said: set[str] = set()  # warnings, once for a table
 
     def refuse(number: int, sentence: str) -> None:
         refused.append(Predicted(number, [], f"{reader.key} {number:,}: {sentence.removesuffix('.')}."))
@@ -98,17 +99,17 @@ def predict_rows(
         for place, sentence in unreadable.items():
             refuse(chunk.numbers[place], sentence)
         chunk = chunk.without(set(unreadable)) if unreadable else chunk
-        found = [*refused, *(_answers(classifier, chunk, top, least, reader.key) if len(chunk) else ())]
+        found = [*refused, *(_answers(classifier, chunk, top, least, reader.key, said) if len(chunk) else ())]
         refused.clear()
         yield from sorted(found, key=lambda each: int(each.name))
     yield from refused
 
 
 def _answers(
-    classifier: OnlineClassifier, chunk: Chunk, top: int, least: float | None, key: str
+    classifier: OnlineClassifier, chunk: Chunk, top: int, least: float | None, key: str, said: set[str]
 ) -> Iterator[Predicted]:
     labels = classifier.classes_.tolist()
-    for place, answer in enumerate(_rows(classifier, chunk, least, key)):
+    for place, answer in enumerate(_rows(classifier, chunk, least, key, said)):
         name = chunk.numbers[place]
         named = None if chunk.ids is None else chunk.ids[place]
         if isinstance(answer, str):
@@ -120,29 +121,33 @@ def _answers(
 
 
 def _rows(
-    classifier: OnlineClassifier, chunk: Chunk, least: float | None, key: str
+    classifier: OnlineClassifier, chunk: Chunk, least: float | None, key: str, said: set[str]
 ) -> Iterator[tuple[NDArray[np.float64], bool] | str]:
     """The probabilities of each sample and whether they are too low. Where a chunk is refused, its samples are asked about
     one by one."""
     try:
-        yield from _asked(classifier, chunk.x, least)
+        yield from _asked(classifier, chunk.x, least, said)
         return
     except MnemonError:
         pass
     for place, number in enumerate(chunk.numbers):
         try:
-            yield from _asked(classifier, chunk.x[place : place + 1], least)
+            yield from _asked(classifier, chunk.x[place : place + 1], least, said)
         except MnemonError as error:
             yield f"{key} {number:,}: {error}"
 
 
-def _asked(classifier: OnlineClassifier, x: Any, least: float | None) -> Iterator[tuple[NDArray[np.float64], bool]]:
-    """The probabilities of each sample, and whether it is unsure."""
-    said: dict[str, None] = {}
-    with heard(lambda sentence: said.update({sentence: None})):
+def _asked(
+    classifier: OnlineClassifier, x: Any, least: float | None, said: set[str] | None = None
+) -> Iterator[tuple[NDArray[np.float64], bool]]:
+    """The probabilities of each sample, and whether it is unsure. `said`: warnings that are not to be given again."""
+    said = set() if said is None else said
+    found: dict[str, None] = {}
+    with heard(lambda sentence: found.update({sentence: None})):
         rows, unsure = asking.probabilities(classifier, x), asking.unsure(classifier, x, least)
-    for sentence in said:
+    for sentence in found.keys() - said:
         logger.warning(sentence)
+    said.update(found)
     return zip(rows, unsure.tolist(), strict=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
+from torch import Tensor
 
 from mnemon.errors import Diverged
 from mnemon.learning.classifier import Classifier, Scores
@@ -33,6 +34,22 @@ class Ridge(Classifier):
     lam: float = option(1.0, "weight λ of the penalty", above=0)
 
     def prepare(self, learner: Learner) -> Scores:
+        w, offset, *_ = self._solve(learner)
+        return lambda out: (unit(out.features).double() @ w + offset).to(out.features.dtype)
+
+    def left_out(self, learner: Learner) -> tuple[Tensor, Tensor]:
+        """Scores [n, C] of the memory's rows, each as if it were not in the memory, and their classes [n].
+
+        p_i = z_i·W without row i is (p_i − h_i·y_i) / (1 − h_i), with h_i = a_i·z_iᵀ(ZᵀAZ + λI)⁻¹z_i.
+        """
+        w, offset, z, y, a, root = self._solve(learner)
+        h = a * (z * torch.cholesky_solve(z.T, root).T).sum(1)
+        p = z @ w
+        p[torch.arange(len(y), device=y.device), y] -= h
+        return p / (1 - h)[:, None] + offset, y
+
+    def _solve(self, learner: Learner) -> tuple[Tensor, ...]:
+        """W [d, C], what is added to the scores [C], Z [n, d], classes [n], weights [n], and the root of ZᵀAZ + λI."""
         f, y = learner.memory_features()  # [n, d], [n]
         z, capacity = unit(f).double(), len(learner.seen)
         rows = torch.zeros(capacity, dtype=z.dtype, device=z.device).index_add_(0, y, torch.ones_like(z[:, 0]))
@@ -48,4 +65,4 @@ class Ridge(Classifier):
             )
         w = torch.cholesky_solve(targets.T, root)  # [d, C]
         offset = torch.where(rows > 0, 0.0, -math.inf)
-        return lambda out: (unit(out.features).double() @ w + offset).to(out.features.dtype)
+        return w, offset, z, y, a, root
