@@ -5,6 +5,7 @@ import itertools
 import json
 import shutil
 import threading
+import time
 import warnings
 import zlib
 
@@ -265,6 +266,33 @@ def test_the_first_request_says_of_what_kind_all_are_before_any_is_learned(serve
     with pytest.raises(MnemonError, match="missing"):
         again.learn([{"a": 1}], ["u"])
     assert settled(again).predict([{"b": 2, "a": 0}])[0].labels == ["u", "v"]
+
+
+def test_of_two_first_requests_of_different_kinds_one_is_taken(serve, monkeypatch):
+    service, tried, go_on = serve(), threading.Event(), threading.Event()
+    trying, told = service._try, []
+
+    def wait_and_try(samples):
+        tried.set()
+        go_on.wait(30)
+        trying(samples)
+
+    def second():
+        with pytest.raises(MnemonError, match="3 features"):
+            service.learn([[1.0, 2.0, 3.0]], ["b"])
+        told.append("refused")
+
+    monkeypatch.setattr(service, "_try", wait_and_try)
+    threads = [threading.Thread(target=service.learn, args=([[1.0, 2.0]], ["a"])), threading.Thread(target=second)]
+    threads[0].start()
+    tried.wait(30)
+    threads[1].start()
+    time.sleep(0.05)  # it has come, and waits
+    go_on.set()
+    for each in threads:
+        each.join()
+    assert told == ["refused"]
+    assert settled(service).labels == ["a"]
 
 
 def test_options_count_until_something_is_acknowledged_and_are_refused_later(serve):

@@ -60,7 +60,8 @@ class Frozen:
         if learner.average is not None:  # it is what predicts
             own.net.load_state_dict(learner.average.tensors(), strict=False)
             own.average = None
-        own.seen, own.scaling = learner.seen.clone(), copy.deepcopy(learner.scaling)
+        own.seen = learner.seen.clone()
+        own.scaling = None if learner.scaling is None else learner.scaling.fixed()
         if isinstance(own, OnlineStatistics):
             own.statistics = None if own.statistics is None else own.statistics.snapshot()
         else:
@@ -139,6 +140,9 @@ class Frozen:
     def _in_parts(self, x: Tensor, take: Callable[[Tensor, Output], Tensor]) -> Tensor:
         learner = self._learner
         with torch.no_grad():
+            if len(x) <= learner.eval_batch_size:
+                x = x.to(learner.device)
+                return take(x, self.forward(x)).cpu()
             parts = (part.to(learner.device) for part in torch.split(x, learner.eval_batch_size))
             return torch.cat([take(part, self.forward(part)) for part in parts]).cpu()
 

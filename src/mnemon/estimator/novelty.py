@@ -28,15 +28,16 @@ class Space(NamedTuple):
     unit_length: bool  # of the features, before all else
     centre: Tensor  # [D], float64
     whiten: Tensor  # [D, D], or [D] without covariances
-    means: Tensor  # [C, D], of the classes with samples, whitened
+    squares: Tensor  # [C]: ‖m‖² of the mean m of each class with samples, whitened
+    twice: Tensor  # [D, C]: 2m
 
     def squared(self, f: Tensor) -> Tensor:
         """Distance² of features [n, D] to the nearest mean, by its expectation D for samples of a Gaussian class [n]."""
         f = (unit(f) if self.unit_length else f).double() - self.centre
         white = f @ self.whiten if self.whiten.ndim == 2 else f * self.whiten
         # ‖w − m‖² as a product, since torch.cdist does not export
-        near = self.means.square().sum(1) - 2 * white @ self.means.T
-        return (white.square().sum(1) + near.amin(1)).clamp(min=0) / self.means.shape[1]
+        near = self.squares - white @ self.twice
+        return (white.square().sum(1) + near.amin(1)).clamp(min=0) / len(self.twice)
 
 
 def distance(spaces: Sequence[Space], f: Tensor) -> Tensor:
@@ -60,7 +61,8 @@ def space(statistics: Gaussian, *, unit_length: bool = False) -> Space:
         if not bool(failed):  # else rounding spoiled the covariances, and the variances alone are left
             whiten = torch.linalg.solve_triangular(root, torch.diag(scale), upper=False).T
     means = statistics.means[statistics.counts > 0].double() - centre
-    return Space(unit_length, centre, whiten, means @ whiten if whiten.ndim == 2 else means * whiten)
+    means = means @ whiten if whiten.ndim == 2 else means * whiten
+    return Space(unit_length, centre, whiten, means.square().sum(1), (2 * means).T)
 
 
 def spaces_of(f: Tensor, y: Tensor, capacity: int) -> list[Space]:

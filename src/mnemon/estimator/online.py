@@ -48,24 +48,54 @@ class Scaling:
         self.count.copy_(count)
 
     def __call__(self, x: Tensor) -> Tensor:
-        std = (self.squares / self.count.clamp(min=1)).sqrt()
-        # What varies by no more than float32 can hold is constant: its mean is taken off, its noise not blown up.
-        std = torch.where(std > 1e-7 * self.mean.abs(), std, 1.0)
         wide = (-1, *[1] * (x.ndim - 2))  # one number a channel, for all its pixels
-        return ((x.double() - self.mean.reshape(wide)) / std.reshape(wide)).clamp(-CLIP, CLIP)
+        return ((x.double() - self.mean.reshape(wide)) / self.deviations().reshape(wide)).clamp(-CLIP, CLIP)
 
     def beyond(self, x: Tensor) -> Tensor:
         """By how much samples are outside of what `__call__` lets through [n]: the root mean square of their deviations over
         the features that vary, by the largest that is let through; 1 within."""
-        std = (self.squares / self.count.clamp(min=1)).sqrt()
         wide = (-1, *[1] * (x.ndim - 2))
-        varies = std > 1e-7 * self.mean.abs()
-        scale = torch.where(varies, 1 / torch.where(varies, std, 1.0), 0.0)
-        away = (x.double() - self.mean.reshape(wide)) * scale.reshape(wide)
+        away = (x.double() - self.mean.reshape(wide)) * self.reciprocals().reshape(wide)
         return (away.flatten(1).square().mean(1).sqrt() / CLIP).clamp(min=1.0)
+
+    def deviations(self) -> Tensor:
+        """The standard deviation of what varies, 1 for what is constant."""
+        std = self._std()
+        return torch.where(self._varies(std), std, 1.0)
+
+    def reciprocals(self) -> Tensor:
+        """1 / standard deviation of what varies, 0 for what is constant."""
+        std = self._std()
+        varies = self._varies(std)
+        return torch.where(varies, 1 / torch.where(varies, std, 1.0), 0.0)
+
+    def _std(self) -> Tensor:
+        return (self.squares / self.count.clamp(min=1)).sqrt()
+
+    def _varies(self, std: Tensor) -> Tensor:
+        """What varies by no more than float32 can hold is constant: its mean is taken off, its noise not blown up."""
+        return std > 1e-7 * self.mean.abs()
+
+    def fixed(self) -> Fixed:
+        """A copy as it is now."""
+        return Fixed(self)
 
     def state(self) -> dict[str, Tensor]:
         return {"scaling.count": self.count, "scaling.mean": self.mean, "scaling.squares": self.squares}
+
+
+class Fixed(Scaling):
+    """Takes nothing in any more, so what depends on the moments alone is computed once: a prediction has few operations."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        self.count, self.mean, self.squares = scaling.count.clone(), scaling.mean.clone(), scaling.squares.clone()
+        self._deviations, self._reciprocals = super().deviations(), super().reciprocals()
+
+    def deviations(self) -> Tensor:
+        return self._deviations
+
+    def reciprocals(self) -> Tensor:
+        return self._reciprocals
 
 
 class OnlineLearner(Learner):

@@ -81,7 +81,7 @@ def checked(classifier: OnlineClassifier, x: Any, y: Any, kind: Kind | None) -> 
     """Samples that can be learned: all that `partial_fit` would check is checked. `kind` is that of the samples before, of
     which the model need not have learned any yet."""
     labels = values.labels(y)
-    for label in labels:
+    for label in set(labels):
         if isinstance(label, str) and not _is_fine(label):
             raise MnemonError(f"a label is text of at most {LONGEST_LABEL} characters.")
     samples = Samples(asked(classifier, x, kind, learned=True), labels)

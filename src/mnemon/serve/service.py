@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import platform
 import threading
 import time
@@ -83,6 +84,7 @@ class Service:
         """`options` are OnlineClassifier's, for a new model; `recovery` is how many seconds a restart may spend on learning
         again; `turn` is taken for each chunk, so that several models share the processors."""
         self.folder = folder
+        self.prediction_cost = math.inf  # seconds of the processor for a sample, when it was last asked
         self._closed = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
             stack.enter_context(_alone(folder, name))
@@ -197,25 +199,37 @@ class Service:
         """Check samples and write them into the journal, all of these requests or none. What comes back is acknowledged: it
         will be learned whatever happens, and only a loss that is not finite can refuse it."""
         self._check_open()
-        with self._accepting, warn.heard(self._warned):  # the first request says of what kind all others are
-            classifier, kind = self.learning.state.classifier, self.kind
-            drafts, labels = [], []
-            for request in requests:
-                samples = checked(classifier, request.x, request.y, kind)
-                if kind is None:
-                    kind = kind_of(samples)
-                    self._try(samples)
-                labels += samples.y
-                key = {"key": request.key, "digest": request.digest, "lasting": request.lasting}
-                source = {"producer": request.producer, "number": request.number, "follows": request.follows}
-                drafts.append(Draft(SAMPLES, encode(samples), len(samples.y), **key, **source))  # type: ignore[arg-type]
-            self._check_labels(labels)
-            done = self.journal.append(drafts)
-            if self.kind is None:
-                done.result()
-                self._first = kind
-            self._labels.add(labels)
+        with warn.heard(self._warned):
+            kind = self.kind
+            found = None if kind is None else self._read(requests, kind)  # many at a time
+            with self._accepting:
+                if found is None or self.kind != kind:  # the first request says of what kind all others are
+                    kind = self.kind
+                    found = self._read(requests, kind)
+                drafts, labels, kind = found
+                self._check_labels(labels)
+                done = self.journal.append(drafts)
+                if self.kind is None:
+                    done.result()
+                    self._first = kind
+                self._labels.add(labels)
         return done
+
+    def _read(self, requests: list[Request], kind: Kind | None) -> tuple[list[Draft], list[Label], Kind | None]:
+        """What the journal is to hold, the labels, and the kind of all samples; `kind` is that of those before."""
+        classifier = self.learning.state.classifier
+        drafts: list[Draft] = []
+        labels: list[Label] = []
+        for request in requests:
+            samples = checked(classifier, request.x, request.y, kind)
+            if kind is None:
+                kind = kind_of(samples)
+                self._try(samples)
+            labels += samples.y
+            key = {"key": request.key, "digest": request.digest, "lasting": request.lasting}
+            source = {"producer": request.producer, "number": request.number, "follows": request.follows}
+            drafts.append(Draft(SAMPLES, encode(samples), len(samples.y), **key, **source))  # type: ignore[arg-type]
+        return drafts, labels, kind
 
     def _try(self, samples: Samples) -> None:
         """Whether a model can be made for samples of this kind: the first one is learned by one that is thrown away."""
@@ -274,9 +288,12 @@ class Service:
         published = self.published
         if published.frozen is None:
             raise NothingLearned("this model has learned nothing yet, so it can predict nothing.")
+        began = time.thread_time()
         with warn.heard(self._warned):
             given = asked(published.classifier, x, published.kind)
-            return published, published.probabilities(given), Samples(given, [])
+            found = published.probabilities(given)
+        self.prediction_cost = (time.thread_time() - began) / len(given)
+        return published, found, Samples(given, [])
 
 
 class Gone(MnemonError):

@@ -1,9 +1,12 @@
 """The server as clients reach it: connections that say nothing, and what it is called."""
 
 import contextlib
+import io
+import json
 import socket
 import threading
 
+import numpy as np
 import pytest
 
 from mnemon import Client
@@ -44,6 +47,25 @@ def test_connections_that_say_nothing_lock_nobody_out(tmp_path, monkeypatch):
                 pass  # closed in the end
         with Client(f"http://127.0.0.1:{place[1]}", "model", token=TOKEN) as client:
             assert client.learn([[0.0], [1.0]], ["a", "b"])["position"] == 2
+
+
+def test_requests_sent_without_waiting_for_answers_are_answered_whole_and_in_order(tmp_path):
+    """Also those whose bodies come in many parts, and which are more than is read ahead."""
+    x = np.random.default_rng(0).normal(size=(1000, 300)).astype(np.float32)
+    with running(tmp_path / "model") as place, socket.create_connection(place, timeout=60) as one:
+        for part in np.split(x, 5):
+            body = io.BytesIO()
+            np.save(body, part)
+            head = f"POST /v1/models/model/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+            head += f'Content-Type: application/x-npy\r\nMnemon-Labels: ["a"]\r\nContent-Length: {body.tell()}\r\n\r\n'
+            one.sendall(head.encode() + body.getvalue())
+        answers = one.makefile("rb")
+        for n in range(1, 6):
+            assert answers.readline().startswith(b"HTTP/1.1 202")
+            heads = dict(line.lower().split(b": ", 1) for line in iter(answers.readline, b"\r\n"))
+            found = json.loads(answers.read(int(heads[b"content-length"])))
+            assert found == {"position": 200 * n, "samples": 200, "repeated": False}
+            assert heads[b"x-content-type-options"] == b"nosniff\r\n"
 
 
 def test_it_is_called_by_the_address_it_has_or_by_a_name_it_is_given():

@@ -22,7 +22,9 @@ from mnemon.errors import MnemonError
 from mnemon.serve.events import Ack
 from mnemon.serve.http import answers, pages, views, wire
 from mnemon.serve.http.body import described, read
+from mnemon.serve.http.direct import Direct
 from mnemon.serve.http.gate import RATE, Gate, Token
+from mnemon.serve.http.landing import Landing
 from mnemon.serve.http.metrics import Counted, Metrics
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.problems import Problem, answer, problem
@@ -30,6 +32,8 @@ from mnemon.serve.service import Service
 
 WAIT = 30.0  # seconds, at most, for samples to be learned
 STREAMS = 64  # who watch events at once
+SMALL = {wire.NPY: 2**18, wire.JSON: 2**15}  # bytes of a body that is read in a fraction of a millisecond
+SHORT = 0.002  # seconds of the event loop that a prediction may take
 HEARTBEAT, LOOK = 15.0, 0.25  # seconds
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": answers.ProblemDetails, "content": {"application/problem+json": {}}, "description": text}
@@ -78,9 +82,9 @@ def routes(models: Models) -> FastAPI:
         responses=ERRORS,
     )
     metrics = Metrics(models)
-    streams = asyncio.Semaphore(STREAMS)
+    streams, landing = asyncio.Semaphore(STREAMS), Landing()
+    api.router.route_class = Direct
     _errors(api)
-    pages.add(api)
 
     api.add_middleware(Counted, metrics=metrics)
 
@@ -128,7 +132,7 @@ def routes(models: Models) -> FastAPI:
         often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
         model = await service(m)
         body = await read(request, label, key=id)
-        acks = await asyncio.wrap_future(await run_in_threadpool(_accept, model, body))
+        acks = await landing.of(await _accepted(model, body))
         position = max(ack.position for ack in acks)
         found = {
             "position": position if all(ack.named for ack in acks) else None,
@@ -160,9 +164,9 @@ def routes(models: Models) -> FastAPI:
         body = await read(request)
         if after is not None and not await _reached(model, after, True, WAIT):
             raise Problem(504, f"{after:,} samples were not published in time.", Retry_After="5")
-        found, kept = await run_in_threadpool(_predict, model, body, top, keep)
+        found, kept = await _predicted(model, body, top, keep)
         if kept is not None:
-            await asyncio.wrap_future(kept)
+            await landing.of(kept)
         return JSONResponse(found)
 
     @api.post(
@@ -175,7 +179,7 @@ def routes(models: Models) -> FastAPI:
         """Tell the label of samples that were predicted with keep=true; they are learned once."""
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
-        (ack,) = await asyncio.wrap_future(await run_in_threadpool(model.label, given.prediction, given.label))
+        (ack,) = await landing.of(await run_in_threadpool(model.label, given.prediction, given.label))
         return JSONResponse({"position": ack.position, "samples": ack.samples, "repeated": ack.repeated}, 202)
 
     @api.post(
@@ -275,16 +279,35 @@ def routes(models: Models) -> FastAPI:
         headers = {"ETag": tag, "Content-Disposition": 'attachment; filename="model.tar"'}
         return Response(content, media_type="application/x-tar", headers=headers)
 
+    pages.add(api)  # behind all others: a request is compared with one route after the other
     return api
 
 
-def _accept(model: Service, body: wire.Body) -> Future[list[Ack]]:
-    """All that a thread of its own is needed for: each change of threads waits for its turn beside the one that learns."""
-    return model.accept(wire.learn_requests(body, model.kind, model.size))
+def _is_small(model: Service, body: wire.Body) -> bool:
+    """Whether the event loop itself reads a body: each change of threads waits for its turn beside the one that learns, which
+    takes longer."""
+    return model.kind is not None and len(body.content) <= SMALL.get(body.type, -1)
 
 
-def _predict(model: Service, body: wire.Body, top: int, keep: bool) -> tuple[dict[str, Any], Future[Any] | None]:
-    return views.predictions(model, wire.samples(body, model.kind, model.size), top, keep)
+async def _accepted(model: Service, body: wire.Body) -> Future[list[Ack]]:
+    def accept() -> Future[list[Ack]]:
+        return model.accept(wire.learn_requests(body, model.kind, model.size))
+
+    return accept() if _is_small(model, body) else await run_in_threadpool(accept)
+
+
+async def _predicted(
+    model: Service, body: wire.Body, top: int, keep: bool
+) -> tuple[dict[str, Any], Future[Any] | None]:
+    def samples() -> Any:
+        return wire.samples(body, model.kind, model.size)
+
+    if not _is_small(model, body):
+        return await run_in_threadpool(lambda: views.predictions(model, samples(), top, keep))
+    x = samples()
+    if len(x) * model.prediction_cost <= SHORT:
+        return views.predictions(model, x, top, keep)
+    return await run_in_threadpool(views.predictions, model, x, top, keep)
 
 
 async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:

@@ -44,12 +44,14 @@ async def read(request: Request, label: str | None = None, *, key: str | None = 
 
 async def _content(request: Request) -> bytes:
     """All bytes, counted as they come: a length that was announced may be wrong, or none."""
-    found = bytearray()
+    found: list[bytes] = []
+    size = 0
     async for part in request.stream():
-        found += part
-        if len(found) > BODY:
+        found.append(part)
+        size += len(part)
+        if size > BODY:
             raise Problem(413, f"a body may have {BODY:,} bytes.")
-    return bytes(found)
+    return b"".join(found)
 
 
 async def _parts(request: Request, content: bytes) -> list[Part]:

@@ -168,13 +168,13 @@ def status_event(name: str, model: Service) -> str:
 def snapshot(model: Service, known: str | None) -> tuple[str, bytes | None]:
     """The tag of the newest snapshot, and its files; None where the client has them. A number is used again after a retraction,
     so the tag is of the content."""
-    for _ in range(10):  # it may be replaced while it is read
+    for _ in range(10):
         number = checkpoint.newest(model.folder)
         if number == 0:
             raise Problem(404, "there is no snapshot yet.")
         values, tensors = (model.folder / f"{number:010d}.{suffix}" for suffix in ("json", "safetensors"))
         try:
-            about = values.read_bytes()  # with the digest of the tensors
+            about, saved = values.read_bytes(), int(values.stat().st_mtime)  # with the digest of the tensors
             tag = f'"{hashlib.sha256(about).hexdigest()[:32]}"'
             if known is not None and tag in known:
                 return tag, None
@@ -182,16 +182,18 @@ def snapshot(model: Service, known: str | None) -> tuple[str, bytes | None]:
         except FileNotFoundError:
             continue
         if parsed(about)["tensors"] == hashlib.sha256(packed).hexdigest():
-            return tag, _tar({values.name: about, tensors.name: packed})
+            return tag, _tar({values.name: about, tensors.name: packed}, saved)
+        time.sleep(0.05)  # one of its two files is replaced, and the other not yet
     raise Problem(503, "snapshots change faster than they can be read.", Retry_After="5")
 
 
-def _tar(files: dict[str, bytes]) -> bytes:
+def _tar(files: dict[str, bytes], saved: int) -> bytes:
+    """The same bytes whenever it is asked for: one tag has one content."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         for name, each in files.items():
             member = tarfile.TarInfo(name)
-            member.size, member.mtime, member.mode = len(each), int(time.time()), 0o600
+            member.size, member.mtime, member.mode = len(each), saved, 0o600
             tar.addfile(member, io.BytesIO(each))
     return content.getvalue()
 
