@@ -270,14 +270,15 @@ def flat(folder: Path, seed: int, samples: int, method: str) -> dict[str, Any]:
     print(f"flat       {method}, 20 numbers a sample\n           {'samples':>10} {'resident MiB':>13} {'disk MiB':>9}")
     with mnemon_server(folder / "model", "--method", method) as server:
         server.start()
-        connections = [Connection(server.port) for _ in range(2)]
         for mark in [samples * tenth // 10 for tenth in range(1, 11)]:
 
-            def work(i: int, to: int = mark) -> None:
+            def work(_: int, to: int = mark) -> None:
+                connection = Connection(server.port)  # the server closes one that says nothing while samples are learned
                 while server.status()["acknowledged"] < to:
                     for _ in range(50):
-                        while source.send(connections[i]) == 503:
+                        while source.send(connection) == 503:
                             time.sleep(0.5)
+                connection.close()
 
             in_threads(2, work)
             server.wait_until_learned()
