@@ -233,7 +233,10 @@ def choose_at_recipe(
 ) -> Choice:
     """What a search starts from, every option at the recipe or at the row's value; seeds of the tables are refused."""
     if min(seeds) < FIRST_SEED:
-        raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
+        raise MnemonError(
+            f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others: name a range (100-102), since a "
+            "number alone counts from 0."
+        )
     given, read_by = (dict(row.options), classifiers or row.classifiers) if row else ({}, classifiers)
     about: dict[str, Any] = {
         "loss": loss,
