@@ -42,6 +42,7 @@ proxy_nca.__doc__ = losses.proxy_nca.__doc__
 
 
 def _check_batch(z: Tensor, y: Tensor) -> None:
+    _check_tensors(z=z, y=y)
     if z.ndim != 2 or len(z) == 0:
         raise MnemonError(f"z must hold the features [n, d] of at least one sample, not a tensor {tuple(z.shape)}.")
     if y.shape != z.shape[:1] or y.is_floating_point():
@@ -59,7 +60,15 @@ def _check_batch(z: Tensor, y: Tensor) -> None:
         )
 
 
+def _check_tensors(**given: object) -> None:
+    """Refuse what is no tensor: nothing could be differentiated through it."""
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            raise MnemonError(f"{name} must be a tensor, not a {type(value).__name__}; use torch.as_tensor({name}).")
+
+
 def _check_classes(z: Tensor, y: Tensor, proxies: Tensor, seen: Tensor | None) -> None:
+    _check_tensors(proxies=proxies, **({} if seen is None else {"seen": seen}))
     if proxies.ndim != 2 or proxies.shape[1] != z.shape[1]:
         raise MnemonError(
             f"proxies must hold a row of {z.shape[1]} values for each class, not a tensor {tuple(proxies.shape)}."

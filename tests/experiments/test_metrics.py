@@ -71,6 +71,11 @@ def test_no_interval_where_there_is_none(values):
         metrics.confidence_interval(values)
 
 
+def test_an_interval_of_a_matrix_is_refused_for_its_shape():
+    with pytest.raises(MnemonError, match=r"a list of numbers, one for each run, not of the shape \(2, 2\)"):
+        metrics.confidence_interval([[90.0, 1.0], [70.0, 80.0]])
+
+
 @pytest.mark.parametrize("above", [0.0, 99.0, nan])
 @pytest.mark.parametrize("metric", [m for m in metrics.__all__ if m not in ("area_under_curve", "confidence_interval")])
 def test_tasks_that_were_not_learned_yet_take_no_part(metric, above):

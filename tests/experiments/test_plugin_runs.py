@@ -42,7 +42,7 @@ def result(record):
 
 def test_the_commands_of_the_page_run(capsys):
     lines = re.findall(r"^    (mnemon (?:run|report) .*)", PAGE, re.MULTILINE)
-    assert len(lines) == 7
+    assert len(lines) == 8
     for line in lines:
         words = shlex.split(line)[1:]
         run(
@@ -56,6 +56,7 @@ def test_the_commands_of_the_page_run(capsys):
         ("er", "ce", "softmax", None),
         ("er", "focal", "softmax", None),
         ("hardest", "focal", "softmax", 40),
+        ("momentum", "ce", "softmax", None),
         ("er", "ce", "ncm", None),
         ("er", "ce", "knn:k=3", None),
     ]
@@ -65,6 +66,7 @@ def test_the_commands_of_the_page_run(capsys):
         [],
         ["loss"],
         ["loss", "method"],
+        ["method"],
         [],
         ["classifier"],
     ]
@@ -72,6 +74,31 @@ def test_the_commands_of_the_page_run(capsys):
     page = Path("out/mine/report.html").read_text(encoding="utf-8")
     assert "hardest + softmax" in page
     assert "mnemon run --method mine.py:Hardest --stream split-digits" in page
+
+
+def test_a_search_over_its_options_ends_with_the_command_that_runs_the_choice(capsys):
+    search = [
+        "tune",
+        *RUN[1:5],
+        "--classifier",
+        "ncm,mine.py:NearestNeighbours:k=3",
+        "--grid",
+        "looked_at=20,80",
+        "lr=0.1",
+    ]
+    out, _ = run(*search, "--seeds", "100-100", "--out", "search", capsys=capsys)
+    _, command = out.replace("\\\n", "").split("to run with the chosen values:\n")
+    words = shlex.split(command)[1:]
+    assert words[words.index("--method") + 1] == "mine.py:Hardest"
+    assert words[words.index("--classifier") + 1] in ("ncm", "mine.py:NearestNeighbours:k=3")
+    assert words[-2:] == ["--seeds", "15"]
+    run(*words[:-1], "1", "--out", "out", capsys=capsys)
+    (record,) = ResultFolder("out").read()
+    assert (record["options"]["lr"], record["split"]) == (0.1, "test")
+    assert str(record["options"]["looked_at"]) == words[words.index("--looked-at") + 1]
+    assert "recipe: looked_at 40, lr 0.2 (lr: er's: " in " ".join(out.split())  # ER's recipe has no looked_at
+    _, err = run(*search, "--keep", "--out", "search", code=2, capsys=capsys)
+    assert err.endswith("hardest comes from outside; leave out --keep and give the chosen values to mnemon run.\n")
 
 
 def test_from_python_several_classifiers_are_a_list_of_records_of_one_training():
@@ -92,6 +119,16 @@ def test_help_has_the_options_of_the_file(capsys):
     assert "--looked-at INT" in out
     _, err = run(*RUN[:2], "none.py:Hardest", *RUN[3:], code=2, capsys=capsys)
     assert err == "mnemon: none.py cannot be read (No such file or directory).\n"
+
+
+def test_a_method_whose_loss_does_not_exist_is_refused_with_a_sentence(folder, capsys):
+    content = (folder / "mine.py").read_text(encoding="utf-8")
+    loss = '    default_objective: ClassVar[str] = "fcal"\n'
+    (folder / "mine.py").write_text(
+        content.replace('    name: ClassVar[str] = "hardest"\n', '    name = "hardest"\n' + loss)
+    )
+    _, err = run(*RUN, code=2, capsys=capsys)
+    assert err.startswith("mnemon: unknown loss 'fcal'; did you mean 'focal'?")
 
 
 def test_two_processes_share_its_runs_and_what_was_stopped_goes_on_bit_equal(capsys, monkeypatch):

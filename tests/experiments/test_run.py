@@ -191,6 +191,17 @@ def test_a_stream_made_by_hand_has_the_classes_of_its_tasks(toy):
         mnemon.run("er", wrong, data=(x, names[y], x_test, names[y_test]), lr=0.1)
 
 
+def test_test_samples_of_classes_that_the_stream_does_not_have_are_left_out_with_a_warning(toy):
+    stream, (x, y, x_test, y_test) = toy
+    whole = mnemon.run("er", stream, data=(x, y, x_test, y_test), lr=0.1)
+    more = np.concatenate([x_test, x_test[:3]]), np.concatenate([y_test, np.full(3, 99, y_test.dtype)])
+    with pytest.warns(
+        UserWarning, match=f"3 of {len(y_test) + 3} test samples are of classes that the stream does not"
+    ):
+        found = mnemon.run("er", stream, data=(x, y, *more), lr=0.1)
+    assert found["accuracy_matrix"] == whole["accuracy_matrix"]
+
+
 @pytest.mark.parametrize(
     ("scaled", "words"),
     [

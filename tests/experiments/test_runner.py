@@ -281,6 +281,17 @@ def test_a_diverged_run_ends_alone_and_the_others_go_on(tmp_path, monkeypatch):
     assert [r["seed"] for r in ResultFolder(tmp_path).read()] == [0, 2]
 
 
+def test_a_memory_that_keeps_the_whole_stream_is_told(tmp_path, caplog):
+    said = "keeps every sample of the stream (at most 1435)"
+    for rows, heard in ((200, False), (1435, True)):
+        caplog.clear()
+        runner.run_all([Spec("er", "split-digits", seed, options={"memory_size": rows}) for seed in range(2)], tmp_path)
+        assert [said in message for message in caplog.messages].count(True) == heard  # once for all seeds
+    caplog.clear()
+    runner.run_all([Spec("fine-tune", "split-digits")], tmp_path)  # it has no memory
+    assert said not in caplog.text
+
+
 def test_names_of_one_stream_are_one_run(tmp_path):
     short, long = (runner.run_all([Spec("er", name)], tmp_path)[0] for name in ("split-digits", "split-digits-5"))
     assert short == long

@@ -165,6 +165,8 @@ HALF = torch.tensor([True, True, True, False])
         ((3 * Z, Y), "the rows of z must have unit length, and row 0 has 3; use F.normalize"),
         ((Z[:0], Y[:0]), "of at least one sample"),
         ((Z[0], Y[:1]), "of at least one sample"),
+        ((Z.numpy(), Y), r"z must be a tensor, not a ndarray; use torch.as_tensor\(z\)"),
+        ((Z, Y.tolist()), "y must be a tensor, not a list"),
     ],
 )
 def test_a_batch_that_would_give_a_wrong_number_is_refused(batch, words):
@@ -183,6 +185,7 @@ def test_a_batch_that_would_give_a_wrong_number_is_refused(batch, words):
         ({"y": Y + 1}, "labels are from 0 to 3, one for each proxy, not 4"),
         ({"y": Y - 1}, "not -1"),
         ({"proxies": PROXIES[:, :1]}, "proxies must hold a row of 2 values"),
+        ({"proxies": PROXIES.tolist()}, "proxies must be a tensor, not a list"),
     ],
 )
 def test_classes_without_a_proxy_are_refused(change, words):

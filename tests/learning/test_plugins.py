@@ -8,7 +8,9 @@ import pytest
 from mnemon import MnemonError, OnlineClassifier, rng
 from mnemon.learning import plugins, sources
 from mnemon.learning.build import choose
+from mnemon.learning.classifiers.ncm import NearestMean
 from mnemon.learning.method import Method
+from mnemon.learning.objectives import CrossEntropy
 from mnemon.learning.options import option
 
 METHOD = """
@@ -195,6 +197,30 @@ def test_an_option_of_a_class_from_outside_is_checked():
     assert choose("with-option", given={"k": 4}).options()["k"] == 4
     with pytest.raises(MnemonError, match="k must be at least 1"):
         choose("with-option", given={"k": 0})
+
+
+@pytest.mark.parametrize(
+    ("base", "attribute", "value", "words"),
+    [
+        (CrossEntropy, "keeps", "centres", "Own.keeps is 'centres', .* there are prior, prototypes"),
+        (CrossEntropy, "trains", "heads", "Own.trains is 'heads', .* there are head, proxies"),
+        (CrossEntropy, "trains", "prior", "there are head, proxies"),  # of a loss, but not trained
+        (Method, "needs", "heads", "Own.needs is 'heads'"),
+        (Method, "columns", {"age": 0}, r"Own.columns\['age'\] must be a Column of mnemon.learning.memory, not 0"),
+    ],
+)
+def test_state_that_no_learner_has_is_refused_with_what_there_is(base, attribute, value, words):
+    own = type("Own", (base,), {"name": "own", attribute: value})
+    with pytest.raises(MnemonError, match=words):
+        plugins.use("method" if base is Method else "loss", own)
+
+
+def test_a_classifier_may_ask_for_the_prior_that_a_loss_keeps():
+    prior = type("Prior", (NearestMean,), {"name": "prior-reader", "needs": ("prior",)})
+    name = plugins.use("classifier", prior)
+    assert choose("las", classifiers=[name]).classifiers[0].name == name
+    with pytest.raises(MnemonError, match="prior-reader needs a class prior, which the loss ce does not"):
+        choose("er", classifiers=[name])
 
 
 def test_random_numbers_for_a_purpose_of_ones_own():

@@ -689,11 +689,12 @@ def test_a_table_is_set_against_the_method_with_its_own_loss(tmp_path):
         rows = list(csv.DictReader(file))
     assert {row["against_name"] for row in rows} == {"", "ER + NCM"}
     assert {float(row["seconds"]) for row in rows} == {2.0}
-    with pytest.raises(
-        MnemonError, match=r"mine does not say which .*: mine\+ncm \(loss ce\), mine\+softmax \(loss ce\)"
-    ):
+    with pytest.raises(MnemonError, match=r"mine does not say which .* name one of mine:ce\+ncm, mine:ce\+softmax\."):
         mnemon.report.write_table(tmp_path, tmp_path / "t.md", "mine")
     assert "against mine+ncm" in mnemon.report.write_table(tmp_path, tmp_path / "t.md", "mine+ncm").read_text()
+    table = {row[0]: row for row in lines(mnemon.report.write_table(tmp_path, tmp_path / "t.md", "er:ms+ncm"))}
+    assert table["ER (MS loss) + NCM"][3] == "reference"  # a loss that is not the method's own
+    assert table["ER + NCM"][3] == "−20.00 ± 0.00"
 
 
 def test_a_table_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path):

@@ -131,6 +131,10 @@ def test_batches_stay_inside_their_task_and_the_incomplete_last_one_is_left_out(
     ("call", "words"),
     [
         (lambda: streams.split([0, 1], tasks=3, seed=0), "2 classes cannot be split into 3 tasks"),
+        (lambda: streams.split([0, 1], tasks=1.5, seed=0), "tasks must be a whole number, not 1.5"),
+        (lambda: streams.blurry([0, 1], tasks="2", seed=0), "tasks must be a whole number, not '2'"),
+        (lambda: streams.blurry([0, 1], tasks=1, blur=0.1, seed=0), "blur must be a whole number, not 0.1"),
+        (lambda: streams.smooth([0, 1], length=1.5, seed=0), "length must be a whole number, not 1.5"),
         (lambda: streams.split([0, 1], tasks=2, seed=0, order="rnadom"), "did you mean 'random'"),
         (lambda: streams.split([0.5, 1.5], tasks=1, seed=0), "int, bool or str, not float64"),
         (lambda: streams.split(np.array([0, "a"], dtype=object), tasks=1, seed=0), "all of one type"),

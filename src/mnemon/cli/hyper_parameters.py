@@ -90,7 +90,8 @@ def declared(*, outside: bool = False) -> list[Row]:
         for method in every[0].values():
             if name in options.fields(method) and name not in meaningless(method):
                 takers[name].append(f"method {method.name}")
-            if name in options.fields(every[1][method.default_objective]):
+            default_loss = every[1].get(method.default_objective)  # none: `choose` refuses the method with a sentence
+            if default_loss is not None and name in options.fields(default_loss):
                 takers[name].append(f"own {method.name}")
         takers[name] += [f"loss {loss.name}" for loss in every[1].values() if name in options.fields(loss)]
     rows = []

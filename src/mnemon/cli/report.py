@@ -19,7 +19,11 @@ def report(
         Path | None, unset("write the results as a table too: FILE.md, FILE.tex or FILE.csv", "FILE")
     ] = None,
     against: Annotated[
-        str | None, unset("in that table: the difference from this method, seed by seed (er, or er+ncm)", "METHOD")
+        str | None,
+        unset(
+            "in that table: the difference from this method, seed by seed (er, er+ncm, or er:hybrid+ncm with its loss)",
+            "METHOD",
+        ),
     ] = None,
 ) -> None:
     """Make one self-contained HTML page from a folder of records: tables, curves, what was forgotten and why."""

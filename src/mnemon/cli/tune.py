@@ -126,17 +126,23 @@ def tune(
         if isinstance(value, int) and (option, value) != ("best", 15):
             words += [f"--{option.replace('_', '-')}", str(value)]
     plugins.use_installed()
+    written = {"--method": method, "--loss": loss}
     method, loss = plugins.use("method", method), None if loss is None else plugins.use("loss", loss)
+    kinds = {name: plugins.find(what, name) for what, name in {"method": method, "loss": loss}.items() if name}
+    outside = [name for name, kind in kinds.items() if not plugins.is_built_in(kind)]
     if keep:
-        for what, name in {"method": method, "loss": loss}.items():
-            if name is not None and not plugins.is_built_in(plugins.find(what, name)):
-                raise MnemonError(f"recipes are for the methods and losses of mnemon, and {name} comes from outside.")
+        if outside:
+            raise MnemonError(
+                f"recipes are for the methods and losses of mnemon, and {outside[0]} comes from outside; leave out --keep and "
+                "give the chosen values to mnemon run."
+            )
         tuning.check_keep(protocol.parse(stream), held)
         if classifier is not None and row is None:
             raise MnemonError(
                 "a recipe is for the method's own classifier: --classifier and --keep go together with --row."
             )
-    classifiers = () if classifier is None else tuple(plugins.use("classifier", c) for c in classifier.split(","))
+    read_by = {plugins.use("classifier", text): text for text in ([] if classifier is None else classifier.split(","))}
+    classifiers = tuple(read_by)
     of_row = None if row is None else beyond.row(row)
     if of_row:
         beyond.check_search(of_row, method, loss, classifiers)
@@ -163,10 +169,24 @@ def tune(
     sentences([*found.sentences(), f"log: {found.log}"])
     if keep:
         print(f"kept: {beyond.keep(of_row, found) if of_row else found.keep()}")
-    elif not held.given and (of_row or (classifier is None and found.chosen.values != found.recipe)):
+    elif outside or held.given or (classifier is not None and not of_row):
+        if of_row is None:  # a row has options of its own
+            print("to run with the chosen values:")
+            shell_commands([shlex.join(_run_words(found, written, read_by))])
+    elif of_row or found.chosen.values != found.recipe:
         again = [*words, "--out", str(out), "--keep"]
         print("to make the chosen values the recipe:")
         shell_commands([shlex.join(again)])
+
+
+def _run_words(found: Search, written: dict[str, str | None], read_by: dict[str, str]) -> list[str]:
+    """The command that runs the chosen candidate on test samples, with what the caller named as it was written."""
+    words = ["mnemon", "run", *(word for flag, text in written.items() if text for word in (flag, text))]
+    if read_by and found.chosen.classifier:
+        words += ["--classifier", read_by.get(found.chosen.classifier, found.chosen.classifier)]
+    for name, value in {**found.chosen.values, **found.held.given}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return [*words, "--stream", found.stream, "--seeds", "15"]
 
 
 def _print_candidates(found: Search) -> None:

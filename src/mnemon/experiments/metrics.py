@@ -80,7 +80,11 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     from scipy.special import stdtrit  # the t-quantile; not loaded before it is needed
 
     x = np.asarray(values, float)
-    if x.ndim != 1 or len(x) < 2:
+    if x.ndim != 1:
+        raise MnemonError(
+            f"a confidence interval is of a list of numbers, one for each run, not of the shape {x.shape}."
+        )
+    if len(x) < 2:
         raise MnemonError(f"a confidence interval needs at least two runs, not {x.size}.")
     if not np.isfinite(x).all():
         raise MnemonError("a confidence interval needs finite values.")

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_title(r: Record) -> str:
-    return f"{r['method']} + {r['classifier']} on {r['stream']}"
+    return f"{r.display_name} on {r['stream']}"
 
 
 class RunProgress:

@@ -49,6 +49,17 @@ class StreamName:
         said = self.schedule.notice(self.rules, self._classes())
         return f"{self}: {said}" if said else ""
 
+    def memory_notice(self, rows: int) -> str:
+        """Say that a memory of so many rows keeps every sample, so that nothing is measured of forgetting; "": it does not."""
+        rules, info = self.rules, self._info()
+        most = rules.train * info.classes if rules.train else info.train
+        if rows < most or not most:
+            return ""
+        return (
+            f"{self}: a memory of {rows} keeps every sample of the stream (at most {most}), so methods that replay can hardly "
+            "forget; --memory-size makes it smaller."
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a sample of the dataset."""

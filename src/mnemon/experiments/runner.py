@@ -195,6 +195,10 @@ def run_all(
         )  # mistakes are found before anything is written, and Ctrl-C still stops at once
         for stream in sorted({job.stream for job in todo if job.choice.method.augment != "none"}):
             _notice_shifts(protocol.parse(stream).shape)
+        memories = {(job.stream, job.choice.method.memory_size) for job in todo if job.choice.method.replays}
+        for stream, rows in sorted(memories):
+            if said := protocol.parse(stream).memory_notice(rows):
+                logger.warning(said)
         _make_folder(out)
         cores = torch.get_num_threads()
         results: dict[int, list[Record]] = {}
@@ -214,8 +218,9 @@ def run_all(
                 limit = min(len(specs), jobs or place.at_once(engine))
                 place.run(Assignment(left, out, engine, checkpoint_every, limit, cores), collect, stop)
     if diverged:
+        others = " (the others do)" if len(diverged) < len(specs) else ""
         raise Diverged(
-            f"{len(diverged)} of {len(specs)} runs diverged and have no record (the others do), the first with "
+            f"{len(diverged)} of {len(specs)} runs diverged and have no record{others}, the first with "
             f"{diverged[min(diverged)]}"
         )
     if lost := [job.key for job in todo if job.number not in results]:

@@ -137,6 +137,9 @@ def array_scenario(
         for label in classes:
             if not (y_test == label).any():
                 raise MnemonError(f"class {label!r} of task {number} is empty: x_test has no sample of it.")
+    tested = [label for classes in stream.tasks for label in classes]
+    if unseen := int((~np.isin(y_test, tested)).sum()):
+        warn(f"{unseen} of {len(y_test)} test samples are of classes that the stream does not have; they are left out.")
     pixels = (
         Inputs(tuple(x.shape[1:]), x.dtype) if x.dtype == torch.uint8 else Inputs(tuple(x.shape[1:]), x.dtype, 0, 1)
     )

@@ -13,7 +13,12 @@ from mnemon.learning.classifier import Classifier
 from mnemon.learning.method import Method
 from mnemon.learning.objectives import NoLoss, Objective
 
-ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes"}  # in a sentence
+ROWS = {
+    "head": "a softmax head",
+    "proxies": "proxies",
+    "prototypes": "prototypes",
+    "prior": "a class prior",
+}  # in a sentence
 OF_TRAINING = {  # options without meaning for a method that trains nothing
     "lr",
     "average",

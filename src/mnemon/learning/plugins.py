@@ -23,8 +23,10 @@ from mnemon.errors import MnemonError, unknown
 from mnemon.learning import named, sources
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers import CLASSIFIERS
+from mnemon.learning.memory import Column
 from mnemon.learning.method import Method
 from mnemon.learning.methods import methods
+from mnemon.learning.network import CLASS_ROWS
 from mnemon.learning.objectives import OBJECTIVES, Objective
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ def use(kind: str, what: Any) -> str:
             return what
         return _from_file(kind, Path(match["path"]), match["name"], what[: match.end("name")]) + match["options"]
     if not (isinstance(what, type) and issubclass(what, BASES[kind])):
-        raise MnemonError(f"{kind} must be a name or a {BASES[kind].__name__} class, not {what!r}.")
+        base = BASES[kind].__name__
+        raise MnemonError(f"{kind} must be a name or {'an' if base[0] in 'AEIOU' else 'a'} {base} class, not {what!r}.")
     return _add(kind, what)
 
 
@@ -217,8 +220,29 @@ def _add(kind: str, found: type[Any]) -> str:
     for attribute, value in vars(found).items():
         if isinstance(value, dataclasses.Field):  # no dataclass has made an option of it
             raise MnemonError(f"{found.__name__} has the option {attribute}, so it needs @dataclass(frozen=True).")
+    _check_state(found)
     _added[kind][name] = found
     return name
+
+
+def _check_state(found: type[Any]) -> None:
+    """Refuse a class that asks for state which no learner has, with what there is."""
+    columns = getattr(found, "columns", {}) if issubclass(found, Method) else {}
+    for column, value in columns.items():
+        if not isinstance(value, Column):
+            raise MnemonError(
+                f"{found.__name__}.columns[{column!r}] must be a Column of mnemon.learning.memory, not {value!r}."
+            )
+    trained = {group for group, rows in CLASS_ROWS.items() if all(row.trained for row in rows.values())}
+    there = {"trains": trained, "keeps": CLASS_ROWS.keys() - trained} if issubclass(found, Objective) else {}
+    if issubclass(found, Method):
+        there = {"needs": trained}
+    for attribute, names in there.items():
+        if (name := getattr(found, attribute)) not in (None, *names):
+            listed = ", ".join(sorted(names))
+            raise MnemonError(
+                f"{found.__name__}.{attribute} is {name!r}, and class rows of that name do not exist; there are {listed}."
+            )
 
 
 def _said(error: BaseException) -> str:

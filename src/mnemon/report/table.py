@@ -39,7 +39,7 @@ ENDINGS = (".md", ".tex", ".csv")
 
 def write(folder: Path | str, path: Path | str, against: str | None = None) -> Path:
     """The records of a folder, a line for each group of runs that differ in nothing but their seed. `against` names a method,
-    or METHOD+CLASSIFIER: every line then has its difference from that one, seed by seed."""
+    METHOD+CLASSIFIER or METHOD:LOSS+CLASSIFIER: every line then has its difference from that one, seed by seed."""
     path = Path(path)
     if path.suffix not in ENDINGS:
         raise MnemonError(f"a table is written as {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, not as {path.name!r}.")
@@ -61,16 +61,17 @@ def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     method, _, classifier = against.rpartition("+")
     if any(variant.method == against for variant in variants):  # the + of der++ is part of its name
         method, classifier = against, ""
+    method, _, loss = method.partition(":")
     its_loss, its_classifier = own(method) or ("", "")
-    meant = [v for v in variants if v.method == method and classifier in ("", v.classifier)]
+    meant = [v for v in variants if v.method == method and loss in ("", v.loss) and classifier in ("", v.classifier)]
     if not classifier:  # the method with its own classifier, where that was run
         meant = [v for v in meant if v.classifier == its_classifier] or meant
     meant = [v for v in meant if v.loss == its_loss] or meant
     if not meant:
         raise unknown("method to compare with", against, {f"{v.method}+{v.classifier}" for v in variants})
     if len(meant) > 1:
-        which = ", ".join(sorted(f"{m}+{c} (loss {loss})" for m, loss, c in meant))
-        raise MnemonError(f"{against} does not say which to compare with: {which}.")
+        which = ", ".join(sorted(f"{v.method}:{v.loss}+{v.classifier}" for v in meant))
+        raise MnemonError(f"{against} does not say which loss or classifier to compare with; name one of {which}.")
     return [[group for group in section.groups if group.variant == meant[0]] for section in sections]
 
 

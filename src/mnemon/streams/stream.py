@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,14 @@ def digest(labels: NDArray[Any]) -> str:
         classes = classes.astype(np.int64)
     names = "\n".join(map(repr, map(str, classes.tolist())))
     return hashlib.sha256(names.encode() + b"\n" + inverse.astype("<i8").tobytes()).hexdigest()
+
+
+def check_whole(name: str, value: Any) -> int:
+    """A whole number, or one sentence."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise MnemonError(f"{name} must be a whole number, not {value!r}.") from None
 
 
 def check_labels(labels: ArrayLike) -> NDArray[Any]:

@@ -163,9 +163,7 @@ class Search(ABC):
 
     def sentences(self) -> list[str]:
         """What is to be known about the choice."""
-        name = protocol.parse(self.stream)
-        origin = self.row.source if self.row else recipes.source(self.method, self.loss, name.kind, name.dataset)
-        lines = [f"chosen: {self._named(self.chosen)}", f"recipe: {said(self.recipe)} ({origin})"]
+        lines = [f"chosen: {self._named(self.chosen)}", f"recipe: {said(self.recipe)} ({self._origin()})"]
         if len(self.finalists) > 1:
             gap = self.behind(self.finalists[1])
             line = f"runner-up: {self._named(self.finalists[1])}, {fixed(gap.mean)} behind"
@@ -179,6 +177,19 @@ class Search(ABC):
         if edges := self.at_the_edge():
             lines.append(f"edge: {', '.join(edges)}; values beyond it were not tried")
         return lines
+
+    def _origin(self) -> str:
+        """Where the present values come from, in words. A cell that is borrowed need not speak of all of them."""
+        if self.row:
+            return self.row.source
+        name = protocol.parse(self.stream)
+        cell = self.method, self.loss, name.kind, name.dataset
+        known = [option for option in self.names if option in recipes.recipe(*cell)]
+        if self.cell in recipes.cells() or len(known) == len(self.names):
+            return recipes.source(*cell)
+        if not known:
+            return "defaults of the method"
+        return f"{', '.join(known)}: {recipes.source(*cell)}; the others: defaults of the method"
 
     def _named(self, candidate: Candidate) -> str:
         """Its values, and where several were tried its classifier."""
@@ -222,7 +233,10 @@ def choose_at_recipe(
 ) -> Choice:
     """What a search starts from, every option at the recipe or at the row's value; seeds of the tables are refused."""
     if min(seeds) < FIRST_SEED:
-        raise MnemonError(f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others (100-102).")
+        raise MnemonError(
+            f"seeds below {FIRST_SEED} are the tables'; hyper-parameters are chosen on others: name a range (100-102), since a "
+            "number alone counts from 0."
+        )
     given, read_by = (dict(row.options), classifiers or row.classifiers) if row else ({}, classifiers)
     about: dict[str, Any] = {
         "loss": loss,

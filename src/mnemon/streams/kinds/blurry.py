@@ -10,7 +10,6 @@ Accuracy is measured every 1,000 samples (on a stream shorter than 10,000, ten t
 
 from __future__ import annotations
 
-import operator
 import re
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -22,7 +21,7 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels, digest
+from mnemon.streams.stream import Stream, check_labels, check_whole, digest
 
 EVERY = 1000  # samples between evaluations, at most
 EVALUATIONS = 10  # at least
@@ -32,10 +31,10 @@ def blurry(labels: ArrayLike, *, tasks: int = 5, disjoint: int = 50, blur: int =
     """Every sample once; `disjoint` percent of the classes, `blur` percent of the samples of the others."""
     y = check_labels(labels)
     classes, y = np.unique(y, return_inverse=True)
-    if operator.index(tasks) < 1 or tasks > len(classes):
+    if check_whole("tasks", tasks) < 1 or tasks > len(classes):
         raise MnemonError(f"{len(classes)} classes cannot be dealt to {tasks} tasks.")
     for name, percent in (("disjoint", disjoint), ("blur", blur)):
-        if not 0 <= operator.index(percent) <= 100:
+        if not 0 <= check_whole(name, percent) <= 100:
             raise MnemonError(f"{name} is a percentage from 0 to 100, not {percent}.")
     dealt = rng.permutation(seed, "class order", 0, len(classes))
     is_disjoint, home = _homes(len(classes), tasks, disjoint)

@@ -21,7 +21,7 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels, digest
+from mnemon.streams.stream import Stream, check_labels, check_whole, digest
 
 SPREAD = 0.5  # the paper's
 
@@ -49,7 +49,7 @@ def smooth(labels: ArrayLike, *, length: int, seed: int, spread: float = SPREAD)
     y = check_labels(labels)
     classes, y = np.unique(y, return_inverse=True)
     supply = np.bincount(y)
-    if not len(classes) <= length <= len(y):
+    if not len(classes) <= check_whole("length", length) <= len(y):
         raise MnemonError(
             f"a Smooth stream of {len(classes)} classes and {len(y)} samples has a length between these two, not {length}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +14,14 @@ from mnemon import rng
 from mnemon.data import Rules
 from mnemon.errors import MnemonError, check_known
 from mnemon.streams.schedule import Schedule
-from mnemon.streams.stream import Stream, check_labels, digest
+from mnemon.streams.stream import Stream, check_labels, check_whole, digest
 
 
 def split(labels: ArrayLike, *, tasks: int, seed: int, order: str = "natural") -> Stream:
     """Task k holds the k-th group of classes: in sorted order ("natural", as in the paper), or shuffled ("random")."""
     y = check_labels(labels)
     classes = np.unique(y)
-    if operator.index(tasks) < 1 or tasks > len(classes):
+    if check_whole("tasks", tasks) < 1 or tasks > len(classes):
         raise MnemonError(f"{len(classes)} classes cannot be split into {tasks} tasks.")
     check_known("class order", order, ("natural", "random"))
     if order == "random":
