@@ -273,7 +273,9 @@ def flat(folder: Path, seed: int, samples: int, method: str) -> dict[str, Any]:
         for mark in [samples * tenth // 10 for tenth in range(1, 11)]:
 
             def work(_: int, to: int = mark) -> None:
-                connection = Connection(server.port)  # the server closes one that says nothing while samples are learned
+                connection = Connection(
+                    server.port
+                )  # the server closes one that says nothing while samples are learned
                 while server.status()["acknowledged"] < to:
                     for _ in range(50):
                         while source.send(connection) == 503:
