@@ -86,7 +86,7 @@ def warn_of_lost_digits(a: NDArray[Any], x: Tensor, names: Sequence[Any] | None)
 def warn_of_dark_pixels(x: Tensor) -> None:
     """Say it if uint8 images hold masks or counts: a network has them in a small part of its range, and learns little."""
     most = int(x.max())
-    if len(x) > 1 and most < DARKEST:
+    if len(x) > 1 and 0 < most < DARKEST:  # black frames tell nothing
         warn(
             f"X is uint8 and its largest value is {most}: uint8 is taken for pixels from 0 to 255, which become −1 to 1; pass "
             "numbers of another range as floats, which are scaled as they come."

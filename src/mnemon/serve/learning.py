@@ -17,7 +17,7 @@ from typing import Any
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
-from mnemon.runtime import warn
+from mnemon.runtime import heap, warn
 from mnemon.serve import snapshots
 from mnemon.serve.best import Best
 from mnemon.serve.curve import Curve
@@ -279,6 +279,7 @@ class Learning:
             self.log.add("unsaved", reason=str(error))
             self._next_save = time.monotonic() + 60
             return
+        heap.trim()  # each publication is a copy of the model
         older, self._place = self._place, place
         self._saved, self._unsaved_seconds, self._unsaved_bytes = state.learned, 0.0, 0
         self._next_save = time.monotonic() + (time.monotonic() - began) * (1 / SAVE_SHARE - 1)
