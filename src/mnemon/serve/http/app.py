@@ -1,4 +1,4 @@
-"""The HTTP interface: FastAPI around the models, and the gate around FastAPI."""
+"""The HTTP interface: the routes (FastAPI) over the models, behind the gate."""
 
 from __future__ import annotations
 
@@ -30,41 +30,43 @@ from mnemon.serve.http.models import Models
 from mnemon.serve.http.problems import Problem, answer, problem
 from mnemon.serve.service import Service
 
-WAIT = 30.0  # seconds, at most, for samples to be learned
-STREAMS = 64  # who watch events at once
-SMALL = {wire.NPY: 2**18, wire.JSON: 2**15}  # bytes of a body that is read in a fraction of a millisecond
-SHORT = 0.002  # seconds of the event loop that a prediction may take
-HEARTBEAT, LOOK = 15.0, 0.25  # seconds
+WAIT = 30.0  # seconds that ?wait= and ?after= wait at most
+STREAMS = 64  # event streams open at once
+SMALL = {wire.NPY: 2**18, wire.JSON: 2**15}  # bytes: a body up to this size is read in a fraction of a millisecond
+SHORT = 0.002  # seconds: a prediction expected to take longer leaves the event loop
+HEARTBEAT, LOOK = 15.0, 0.25  # seconds between two comments of a quiet event stream, and between two looks for events
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": answers.ProblemDetails, "content": {"application/problem+json": {}}, "description": text}
     for code, text in {
         400: "the request is malformed",
-        401: "no token, or a wrong one",
-        403: "not this token's scope, or a page of another origin",
-        404: "no such model",
-        409: "not in this state of the model",
-        410: "not there any more",
-        413: "too much at once",
-        415: "a body of another type",
-        421: "a host name that is not this server's",
-        422: "samples, labels or a key that cannot be used",
-        429: "too many requests",
-        503: "too much waits, or the journal cannot be written",
-        500: "a mistake of the server's",
-        504: "it took too long",
+        401: "the token is missing or wrong",
+        403: "the token lacks the scope, or the request comes from a page of another origin",
+        404: "there is no such model",
+        409: "the model is in a state that does not allow this",
+        410: "the prediction or the samples are no longer stored",
+        413: "the request is too large",
+        415: "the body has an unsupported type",
+        421: "the host name is not one of this server's",
+        422: "the samples, the labels or the key cannot be used",
+        429: "the token sends too many requests",
+        500: "an error in the server",
+        503: "too many samples wait to be learned, or the journal cannot be written",
+        504: "the model did not get so far in time",
         507: "the disk is full",
     }.items()
 }
-Position = Annotated[int | None, Query(ge=0, le=2**53, description="wait until so many samples are published")]
+Position = Annotated[
+    int | None, Query(ge=0, le=2**53, description="answer when the first `after` samples are published")
+]
 
 
 def app(models: Models, tokens: Iterable[Token], *, hosts: Iterable[str] = (), rate: float = RATE) -> ASGIApp:
-    """All of it, behind the gate."""
+    """Return the whole application: the routes behind the gate."""
     return Gate(routes(models), tokens, hosts=hosts, rate=rate, open_paths=(*pages.files(), "/healthz"))
 
 
 def routes(models: Models) -> FastAPI:
-    """The routes alone, without the gate."""
+    """Return the routes without the gate."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,7 +77,7 @@ def routes(models: Models) -> FastAPI:
         title="mnemon serve",
         version=mnemon.__version__,
         description="Models that learn while they serve.",
-        docs_url=None,  # it would load scripts from elsewhere
+        docs_url=None,  # these pages would load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -94,24 +96,24 @@ def routes(models: Models) -> FastAPI:
 
     @api.get("/healthz", response_model=answers.Health)
     async def health() -> Response:
-        """Whether the server is up, and all models take samples."""
+        """Tell whether the server is up and all models accept samples."""
         if models.failed is not None:
-            return problem(503, "a model takes no more samples; its status says why.", {"Retry-After": "60"})
+            return problem(503, "a model accepts no more samples; its status says why.", {"Retry-After": "60"})
         return JSONResponse({"status": "ok"})
 
     @api.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def prometheus() -> Response:
-        """Metrics as Prometheus reads them."""
+        """Return the metrics in the format of Prometheus."""
         return Response(metrics.text(), media_type=metrics.type)
 
     @api.get("/v1/models", response_model=answers.ModelNames)
     async def names() -> Response:
-        """The models there are."""
+        """List the models."""
         return JSONResponse({"models": await run_in_threadpool(models.names)})
 
     @api.get("/v1/models/{m}", response_model=answers.ModelStatus)
     async def status(m: str) -> Response:
-        """How far a model is: acknowledged, learned, published, in samples."""
+        """Return the state of a model: how many samples are acknowledged, learned and published, and its classes."""
         return JSONResponse(views.status(m, await service(m)))
 
     @api.post(
@@ -124,12 +126,19 @@ def routes(models: Models) -> FastAPI:
     async def learn(
         m: str,
         request: HttpRequest,
-        wait: Annotated[Literal["learned", "published"] | None, Query(description="answer when it is")] = None,
-        label: Annotated[str | None, Query(description="of one image that is the body")] = None,
-        id: Annotated[str | None, Query(description="as Idempotency-Key, in any characters")] = None,
+        wait: Annotated[
+            Literal["learned", "published"] | None,
+            Query(description="answer only when the samples are learned, or published"),
+        ] = None,
+        label: Annotated[str | None, Query(description="the label, if the body is one image")] = None,
+        id: Annotated[
+            str | None, Query(description="the same as the header Idempotency-Key, but may have any characters")
+        ] = None,
     ) -> Response:
-        """Take samples: the answer comes when they are on the disk. With an Idempotency-Key (or `id`) they count once, however
-        often they are sent; so they do with Mnemon-Producer and Mnemon-Position, which rises from request to request."""
+        """Learn samples. The answer comes as soon as they are on the disk; they are learned soon after.
+
+        Samples with an Idempotency-Key (or `id`) are learned once, however often they are sent. So are those with the headers
+        Mnemon-Producer (a name) and Mnemon-Position (a number that rises from request to request)."""
         model = await service(m)
         body = await read(request, label, key=id)
         acks = await landing.of(await _accepted(model, body))
@@ -141,7 +150,7 @@ def routes(models: Models) -> FastAPI:
         }
         done = False
         if wait is not None:
-            with contextlib.suppress(MnemonError):  # it is acknowledged, whether or not this model learns it
+            with contextlib.suppress(MnemonError):  # the samples are acknowledged, even if this model cannot learn them
                 done = await _reached(model, position, wait == "published", WAIT)
         return JSONResponse(found, 200 if done else 202)
 
@@ -153,17 +162,19 @@ def routes(models: Models) -> FastAPI:
     async def predict(
         m: str,
         request: HttpRequest,
-        top: Annotated[int, Query(ge=1, le=100, description="how many labels to give for each sample")] = 3,
+        top: Annotated[
+            int, Query(ge=1, le=100, description="how many of the likeliest labels to return per sample")
+        ] = 3,
         after: Position = None,
         keep: Annotated[
-            bool, Query(description="keep the samples, so that `label` can tell their label later")
+            bool, Query(description="store the samples, so that `label` can add their label later")
         ] = False,
     ) -> Response:
-        """Labels for samples, by what is published: it never waits for learning, unless `after` asks for it."""
+        """Predict labels with the published state. A prediction never waits for learning, unless `after` asks for it."""
         model = await service(m)
         body = await read(request)
         if after is not None and not await _reached(model, after, True, WAIT):
-            raise Problem(504, f"{after:,} samples were not published in time.", Retry_After="5")
+            raise Problem(504, f"the first {after:,} samples were not published in time.", Retry_After="5")
         found, kept = await _predicted(model, body, top, keep)
         if kept is not None:
             await landing.of(kept)
@@ -176,7 +187,7 @@ def routes(models: Models) -> FastAPI:
         openapi_extra=described(wire.Label),
     )
     async def label(m: str, request: HttpRequest) -> Response:
-        """Tell the label of samples that were predicted with keep=true; they are learned once."""
+        """Add the label of samples that were predicted with keep=true. They are learned once."""
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
         (ack,) = await landing.of(await run_in_threadpool(model.label, given.prediction, given.label))
@@ -189,8 +200,10 @@ def routes(models: Models) -> FastAPI:
         openapi_extra=described(wire.Retract),
     )
     async def retract(m: str, request: HttpRequest) -> Response:
-        """Take back a request by its position, as if it had never come. Statistics subtract it; a network learns everything
-        since the snapshot before it again, in the background."""
+        """Unlearn the samples of one request, named by the position in its acknowledgement.
+
+        A learner that keeps statistics subtracts them. A network is trained again from the snapshot before them, in the
+        background."""
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Retract)
         if not 0 < given.position < 2**53:
@@ -201,30 +214,30 @@ def routes(models: Models) -> FastAPI:
     @api.get("/v1/models/{m}/memory", response_model=answers.Memory)
     async def memory(
         m: str,
-        limit: Annotated[int, Query(ge=0, le=1000, description="rows to show")] = 100,
-        label: Annotated[str | None, Query(description="of this class only")] = None,
+        limit: Annotated[int, Query(ge=0, le=1000, description="how many rows to return")] = 100,
+        label: Annotated[str | None, Query(description="only rows of this class")] = None,
     ) -> Response:
-        """What is replayed: how many samples of each class, and some of them, 16 MiB at most. Of a learner that replays
-        nothing: what is held out of learning."""
+        """Return the memory: how many samples of each class it has, and some of them (at most 16 MiB).
+
+        For a learner without a memory these are the samples of the exam."""
         model = await service(m)
         return Response(await run_in_threadpool(views.memory, model, limit, label), media_type="application/json")
 
     @api.get(
         "/v1/models/{m}/memory.png",
         response_class=Response,
-        responses={200: {"content": {"image/png": {}}, "description": "a row of thumbnails for each class"}},
+        responses={200: {"content": {"image/png": {}}, "description": "one row of thumbnails per class"}},
     )
     async def thumbnails(
-        m: str, each: Annotated[int, Query(ge=1, le=50, description="images to show of a class")] = 12
+        m: str, each: Annotated[int, Query(ge=1, le=50, description="images per class")] = 12
     ) -> Response:
-        """The images that are replayed, as one picture: a row for each class in the order of `classes`."""
+        """Return the images of the memory as one picture, one row per class in the order of `classes`."""
         model = await service(m)
         return Response(await run_in_threadpool(views.thumbnails, model, each), media_type="image/png")
 
     @api.get("/v1/models/{m}/curves", response_model=answers.Curves)
     async def curves(m: str) -> Response:
-        """Accuracy as it goes, since samples are predicted before they are learned; and of each class, how the model does on
-        samples that are held out of learning, and how well it ever did."""
+        """Return the test-then-train accuracy over time, and for each class the accuracy on its exam, now and at its best."""
         return JSONResponse(views.curves(await service(m)))
 
     @api.get(
@@ -235,12 +248,12 @@ def routes(models: Models) -> FastAPI:
     async def events(
         m: str,
         request: HttpRequest,
-        follow: Annotated[bool, Query(description="go on when all that happened is told")] = True,
+        follow: Annotated[bool, Query(description="keep the stream open for events to come")] = True,
     ) -> Response:
-        """What happens: class, published, saved, refused, retracted, and how far the model is."""
+        """Stream events: class, published, saved, refused, retracted, and status (the numbers of samples)."""
         model = await service(m)
         if streams.locked():
-            raise Problem(503, "too many watch events already.", Retry_After="30")
+            raise Problem(503, f"{STREAMS} event streams are open, which is the limit.", Retry_After="30")
         start = views.told(model.learning.log.boot, request.headers.get("last-event-id", ""))
         return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
 
@@ -266,12 +279,10 @@ def routes(models: Models) -> FastAPI:
     @api.get(
         "/v1/models/{m}/snapshot",
         response_class=Response,
-        responses={
-            200: {"content": {"application/x-tar": {}}, "description": "a folder that OnlineClassifier.load reads"}
-        },
+        responses={200: {"content": {"application/x-tar": {}}, "description": "a folder for OnlineClassifier.load"}},
     )
     async def snapshot(m: str, request: HttpRequest) -> Response:
-        """The newest snapshot on the disk, as a tar file; its ETag changes when there is a newer one."""
+        """Return the newest snapshot on the disk as a tar file. Its ETag changes with its content."""
         model = await service(m)
         tag, content = await run_in_threadpool(views.snapshot, model, request.headers.get("if-none-match"))
         if content is None:
@@ -279,13 +290,13 @@ def routes(models: Models) -> FastAPI:
         headers = {"ETag": tag, "Content-Disposition": 'attachment; filename="model.tar"'}
         return Response(content, media_type="application/x-tar", headers=headers)
 
-    pages.add(api)  # behind all others: a request is compared with one route after the other
+    pages.add(api)  # last, because a request is compared with the routes in order
     return api
 
 
 def _is_small(model: Service, body: wire.Body) -> bool:
-    """Whether the event loop itself reads a body: each change of threads waits for its turn beside the one that learns, which
-    takes longer."""
+    """Return whether the event loop itself may read this body. For a small body a change of threads, which competes with the
+    learning thread, would take longer than the reading."""
     return model.kind is not None and len(body.content) <= SMALL.get(body.type, -1)
 
 
@@ -311,7 +322,9 @@ async def _predicted(
 
 
 async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:
-    """Wait until so many samples are learned, or published; not for ever. A MnemonError: that will never be."""
+    """Wait until `position` samples are learned or published, and return whether that happened within `seconds`.
+
+    Raises a MnemonError if it can no longer happen."""
     try:
         await asyncio.wait_for(asyncio.wrap_future(model.learning.wait(position, published=published)), seconds)
     except TimeoutError:
@@ -320,7 +333,7 @@ async def _reached(model: Service, position: int, published: bool, seconds: floa
 
 
 def _errors(api: FastAPI) -> None:
-    """Every error is problem+json with a sentence."""
+    """Answer every error with problem+json and one sentence."""
 
     @api.exception_handler(MnemonError)
     async def ours(request: HttpRequest, error: MnemonError) -> Response:
@@ -328,11 +341,11 @@ def _errors(api: FastAPI) -> None:
 
     @api.exception_handler(ClientDisconnect)
     async def gone(request: HttpRequest, error: ClientDisconnect) -> Response:
-        return problem(400, "the request was cut off.")  # nobody hears it
+        return problem(400, "the request was cut off.")  # the client is gone and does not read this
 
-    @api.exception_handler(Exception)  # the framework raises it again behind the answer, and uvicorn logs it
+    @api.exception_handler(Exception)  # the framework raises the error again after this answer, and uvicorn logs it
     async def unknown(request: HttpRequest, error: Exception) -> Response:
-        return problem(500, "the server made a mistake, which is in its log.")
+        return problem(500, "an error in the server; its log has the details.")
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: HttpRequest, error: RequestValidationError) -> Response:

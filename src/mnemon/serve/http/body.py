@@ -1,4 +1,4 @@
-"""Reading the body of a request, within limits."""
+"""Reads the body of a request, within limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mnemon.serve.http.wire import Body, Part
 
 
 async def read(request: Request, label: str | None = None, *, key: str | None = None, only: str | None = None) -> Body:
-    """The body and the headers that belong to it; `key` and `label` came in the query. `only`: of this type."""
+    """Return the body with the headers that describe it. `key` and `label` come from the query; `only` is the one type that
+    is accepted."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if only is not None and kind != only:
         raise Problem(415, f"the body must be {only}.")
@@ -25,7 +26,9 @@ async def read(request: Request, label: str | None = None, *, key: str | None = 
     if producer is not None and not (
         0 < len(producer) <= 200 and number.isascii() and number.isdigit() and len(number) < 19
     ):
-        raise Problem(422, "a producer has a name of at most 200 characters, and a Mnemon-Position that rises.")
+        raise Problem(
+            422, "Mnemon-Producer has 1 to 200 characters and needs Mnemon-Position, a whole number that rises."
+        )
     in_header = headers.get("idempotency-key")
     if key is not None and in_header is not None and key != in_header:
         raise Problem(422, "the request has two keys that differ: the header Idempotency-Key and ?id=.")
@@ -43,7 +46,7 @@ async def read(request: Request, label: str | None = None, *, key: str | None = 
 
 
 async def _content(request: Request) -> bytes:
-    """All bytes, counted as they come: a length that was announced may be wrong, or none."""
+    """Return all bytes. They are counted as they arrive, because Content-Length may be wrong or missing."""
     found: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -55,7 +58,7 @@ async def _content(request: Request) -> bytes:
 
 
 async def _parts(request: Request, content: bytes) -> list[Part]:
-    request._body = content  # Starlette parses what was read
+    request._body = content  # so that Starlette parses these bytes
     try:
         async with request.form(max_files=wire.ROWS, max_fields=wire.ROWS) as form:
             return [
@@ -64,17 +67,17 @@ async def _parts(request: Request, content: bytes) -> list[Part]:
             ]
     except (MultiPartException, ValueError, KeyError, AssertionError) as error:
         raise Problem(422, f"the form cannot be read: {error}.") from None
-    except Exception as error:  # Starlette wraps what its parser raises
+    except Exception as error:  # Starlette wraps the errors of its parser
         raise Problem(422, f"the form cannot be read: {getattr(error, 'detail', error)}.") from None
 
 
 def described(
     kind: type[msgspec.Struct], row: type[msgspec.Struct] | None = None, *, files: bool = False
 ) -> dict[str, Any]:
-    """A body for OpenAPI, from the types that read it."""
+    """Return the OpenAPI description of a body, made from the types that decode it."""
     content: dict[str, Any] = {wire.JSON: {"schema": _schema(kind)}}
     if row is not None:
-        content[wire.NDJSON] = {"schema": {"type": "string", "description": f"a line for each sample: {row.__doc__}"}}
+        content[wire.NDJSON] = {"schema": {"type": "string", "description": f"one line per sample: {row.__doc__}"}}
         content[wire.NPY] = {"schema": {"type": "string", "format": "binary"}}
     if files:
         form = {"label": {"type": "array", "items": {"type": "string"}}, "image": _FILES}

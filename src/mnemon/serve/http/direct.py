@@ -1,4 +1,4 @@
-"""A route of FastAPI that leaves out, for requests without a query, what FastAPI does to read and check one."""
+"""A route of FastAPI that skips the parsing of the query where there is none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fastapi.routing import APIRoute
 
 
 class Direct(APIRoute):
-    """Its function takes parts of the path, as text, and parameters of the query; it reads the body itself and returns a
-    response. Where the query is empty all its parameters are what they are by default."""
+    """A route whose function takes parts of the path (as text) and parameters of the query, reads the body itself and
+    returns a response. If the query is empty, the function is called directly, with the defaults of its parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         whole = super().get_route_handler()

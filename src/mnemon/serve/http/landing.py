@@ -1,4 +1,5 @@
-"""Results of other threads, brought to the event loop: one wake-up for all that are done at once, as those of a transaction."""
+"""Brings results of other threads to the event loop, with one wake-up for all results that are ready, such as the
+acknowledgements of one transaction."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ T = TypeVar("T")
 
 
 class Landing:
-    """Of one event loop. What is done in between lands with what was done before."""
+    """Futures of other threads that one event loop awaits. Those that finish before the loop looks share a wake-up."""
 
     def __init__(self) -> None:
         self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
-        self._called = False  # the loop will look
+        self._called = False  # whether the loop has been told to look
 
     async def of(self, future: Future[T]) -> T:
-        """Its result. A caller who leaves cancels nothing: what is begun is done."""
+        """Wait for the result of `future`. A caller that is cancelled does not cancel the future."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[T] = loop.create_future()
 
@@ -32,10 +33,10 @@ class Landing:
         return await waiting
 
     def _land(self) -> None:
-        self._called = False  # first: what is done from here on calls again
+        self._called = False  # before the look: a future that finishes from here on tells the loop again
         while self._done:
             waiting, future = self._done.popleft()
-            if waiting.done():  # cancelled
+            if waiting.done():  # its caller was cancelled
                 continue
             if (error := future.exception()) is not None:
                 waiting.set_exception(error)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: read from the models when they are asked for."""
+"""Metrics for Prometheus, read from the models at each request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mnemon.serve.http.models import Models
 
 
 class Metrics(Collector):
-    """The counts of requests, and a metric for each number of a model's status."""
+    """The number of requests, and one metric for each number in a model's status."""
 
     type = CONTENT_TYPE_LATEST
 
@@ -35,26 +35,32 @@ class Metrics(Collector):
             "acknowledged": CounterMetricFamily("mnemon_samples_acknowledged", "samples on the disk", labels=["model"]),
             "learned": CounterMetricFamily("mnemon_samples_learned", "samples tried", labels=["model"]),
             "published": CounterMetricFamily(
-                "mnemon_samples_published", "samples predictions know of", labels=["model"]
+                "mnemon_samples_published", "samples that predictions use", labels=["model"]
             ),
             "commits": CounterMetricFamily(
-                "mnemon_commits", "transactions of the journal with samples", labels=["model"]
+                "mnemon_commits", "transactions of the journal that contain samples", labels=["model"]
             ),
-            "refused": CounterMetricFamily("mnemon_requests_refused", "requests that diverged", labels=["model"]),
+            "refused": CounterMetricFamily(
+                "mnemon_requests_refused", "requests whose loss was not finite", labels=["model"]
+            ),
         }
         gauges = {
             "classes": GaugeMetricFamily("mnemon_classes", "classes", labels=["model"]),
-            "waiting": GaugeMetricFamily("mnemon_waiting_bytes", "bytes that wait to be learned", labels=["model"]),
+            "waiting": GaugeMetricFamily(
+                "mnemon_waiting_bytes", "bytes of samples that wait to be learned", labels=["model"]
+            ),
             "rate": GaugeMetricFamily(
-                "mnemon_learning_rate", "samples learned per second of learning", labels=["model"]
+                "mnemon_learning_rate", "samples learned per second of learning time", labels=["model"]
             ),
             "accuracy": GaugeMetricFamily(
-                "mnemon_accuracy", "test-then-train, of about the last 1,000", labels=["model"]
+                "mnemon_accuracy", "test-then-train accuracy over about the last 1,000 samples", labels=["model"]
             ),
             "exam": GaugeMetricFamily(
-                "mnemon_exam_accuracy", "of samples held out of learning, mean over classes", labels=["model"]
+                "mnemon_exam_accuracy",
+                "accuracy on the exam (samples held out of learning), mean over classes",
+                labels=["model"],
             ),
-            "failed": GaugeMetricFamily("mnemon_failed", "1: no more samples are taken", labels=["model"]),
+            "failed": GaugeMetricFamily("mnemon_failed", "1 if the model accepts no more samples", labels=["model"]),
         }
         for name, model in self._models.opened().items():
             learning, published = model.learning, model.published
@@ -76,7 +82,7 @@ class Metrics(Collector):
 
 
 class Counted:
-    """ASGI middleware that counts answers. Plain, since the framework's own wrapper makes tasks and queues for each request."""
+    """ASGI middleware that counts answers. (Starlette's BaseHTTPMiddleware would create tasks and queues per request.)"""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics

@@ -1,4 +1,4 @@
-"""The models of a server: one folder, or every folder in a folder. Each is opened when it is first asked for."""
+"""The models of a server: one model folder, or all model folders in a folder. Each is opened at its first request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_model(folder: Path) -> bool:
 
 
 class Models:
-    """`path` is a model, a folder of models, or a model to be made. `options` are those of `Service`."""
+    """The models at `path`: a model, a folder of models, or a model to be created. `options` are those of `Service`."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         if path.exists() and not path.is_dir():
@@ -35,28 +35,28 @@ class Models:
         if options.get("size") is not None:
             given["size"] = options["size"]
         if self._several and given:
-            raise MnemonError(f"{path} holds models that are made already, so {min(given)} cannot be given.")
+            raise MnemonError(f"{path} has models that exist already, so the option {min(given)} cannot be given.")
         self._services: dict[str, Service] = {}
         self._lock = threading.Lock()
-        self._opening: dict[str, threading.Lock] = {}  # one model that is slow to open holds up no other
+        self._opening: dict[str, threading.Lock] = {}  # one lock per model: a slow opening delays no other model
         self._closed = False
-        self.stopping = False  # requests that watch are to end
-        # Chunks of several models take turns: a processor is left for those who ask.
+        self.stopping = False  # event streams end when this is set
+        # Models share these turns to learn, which leaves one processor for requests.
         self._turn = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
         if not self._several:
-            self.get(self._name)  # what is wrong with it is said at the start
+            self.get(self._name)  # a model that cannot be opened is reported at the start
         else:
             threading.Thread(target=self._catch_up, name="models left behind", daemon=True).start()
 
     def _catch_up(self) -> None:
-        """Open the models with samples that were acknowledged and not learned: they are learned without being asked for."""
+        """Open the models that have acknowledged samples left to learn, without waiting for a request."""
         for name in self.names():
             try:
                 with self._door(name):
                     wanted = not self._closed and name not in self._services and is_behind(self._path / name)
                 if wanted:
                     self.get(name)
-            except Exception as error:  # whoever asks for this model is told
+            except Exception as error:  # a request for this model reports the error again
                 logger.warning(f"the model {name} is not opened: {error}")
 
     def _door(self, name: str) -> threading.Lock:
@@ -73,15 +73,15 @@ class Models:
         return sorted(folder.name for folder in _folders(self._path) if is_model(folder))
 
     def opened(self) -> dict[str, Service]:
-        """Those that were asked for so far."""
+        """Return the models that are open, by name."""
         return dict(self._services)
 
     def get(self, name: str) -> Service:
-        """Opens the model if need be, which may take a while."""
+        """Return the model of this name; opening it at its first request may take a while."""
         found = self._services.get(name)
         if found is not None:
             return found
-        if name not in self.names():  # never a path that a client made up
+        if name not in self.names():  # so a client cannot name any other path
             raise Problem(404, "there is no such model.")
         with self._door(name):
             if name not in self._services:
@@ -101,13 +101,13 @@ class Models:
         with self._lock:
             doors = dict(self._opening)
         for name, door in doors.items():
-            with door:  # one that is being opened is closed then
+            with door:  # wait for a model that is being opened, then close it
                 if name in self._services:
                     self._services[name].close()
 
     @property
     def failed(self) -> str | None:
-        """Why a model takes no more samples."""
+        """The reason why a model accepts no more samples; None if all do."""
         reasons = [service.learning.failed or service.journal.failed for service in self.opened().values()]
         return next(filter(None, reasons), None)
 

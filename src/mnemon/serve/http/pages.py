@@ -1,4 +1,4 @@
-"""The files of the page at `/`. They hold nothing that is secret, so the gate lets them through without a token."""
+"""The files of the page at `/`. They contain nothing secret, so the gate serves them without a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX = "index.html"
 
 @cache
 def files() -> dict[str, tuple[bytes, str]]:
-    """Path → content and type; read once, so that no path of a request ever reaches the disk."""
+    """Return path → (content, type). The files are read once, so no path of a request ever reaches the disk."""
     found = {}
     for file in resources.files("mnemon.serve").joinpath("page").iterdir():
         kind = TYPES.get(file.name.rpartition(".")[2])
@@ -30,7 +30,7 @@ def files() -> dict[str, tuple[bytes, str]]:
 
 
 def add(api: FastAPI) -> None:
-    """A route for each file. They are no part of the interface, so OpenAPI leaves them out."""
+    """Add a route for each file. They are not part of the HTTP interface, so OpenAPI does not list them."""
     for path, (content, kind) in files().items():
         api.add_api_route(path, _answer(content, kind), methods=["GET", "HEAD"], include_in_schema=False)
 

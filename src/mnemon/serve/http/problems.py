@@ -1,4 +1,4 @@
-"""Errors as HTTP tells them: a status, and one sentence in `application/problem+json`."""
+"""Errors as HTTP answers: a status, and one sentence in `application/problem+json` (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATUS: dict[type[MnemonError], int] = {
 
 
 class Problem(MnemonError):
-    """An error with a status of its own."""
+    """An error with its own HTTP status and headers."""
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
@@ -36,7 +36,7 @@ class Problem(MnemonError):
 
 
 def answer(error: MnemonError) -> Response:
-    """What a client is told; input that cannot be used is 422."""
+    """Return the answer for an error. An error without a status of its own means unusable input: 422."""
     if isinstance(error, Problem):
         return problem(error.status, str(error), error.headers)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 422)

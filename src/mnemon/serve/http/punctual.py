@@ -1,11 +1,11 @@
-"""uvicorn's protocol for connections, stricter in what it waits for and sparing with system calls.
+"""uvicorn's connection protocol, with time limits for requests and fewer system calls.
 
-Connections that say nothing are closed: without a token anybody could hold all of them otherwise. What it waits for behind
-an answer is uvicorn's business (`timeout_keep_alive`).
+A connection that sends nothing is closed; otherwise anybody, without a token, could occupy all connections. uvicorn itself
+limits the time between an answer and the next request (`timeout_keep_alive`).
 
-While the learner runs, each system call gives its thread a chance to go first. uvicorn writes the head of an answer and its
-body apart, and pauses a connection whose body is large though the app is about to read it: both are put off to the next
-turn of the event loop, where they are one call and none.
+Each system call releases the interpreter's lock and so lets the learning thread run first. uvicorn writes the head and the
+body of an answer separately, and pauses reading from a connection with a large body although the app is about to read it.
+Here both are postponed to the next turn of the event loop: the two writes become one, and the pause is usually cancelled.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADERS, BODY = 10.0, 30.0  # seconds for all headers of a request, and in which some of its body must come
+HEADERS, BODY = 10.0, 30.0  # seconds: for all headers of a request; between two parts of its body
 
 
 class Punctual(HttpToolsProtocol):
-    """With a time for each request to come in."""
+    """A connection that is closed if a request does not arrive in time."""
 
     _late: asyncio.TimerHandle | None = None
     _in_headers = True
@@ -38,7 +38,7 @@ class Punctual(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
-        if self._late is None:  # not the first request of this connection
+        if self._late is None:  # from the second request of a connection on
             self._expect(HEADERS)
 
     def on_headers_complete(self) -> None:
@@ -60,14 +60,14 @@ class Punctual(HttpToolsProtocol):
         self._late = None if seconds is None else self.loop.call_later(seconds, self._close)
 
     def _close(self) -> None:
-        if self.flow.read_paused and not self._in_headers:  # it is the server that does not read
+        if self.flow.read_paused and not self._in_headers:  # the server is not reading, so the client is not late
             self._expect(BODY)
         elif not self.transport.is_closing():
             self.transport.close()
 
 
 class Joining:
-    """A transport that sends what is written in one turn of the event loop with one call."""
+    """A transport that sends all that is written within one turn of the event loop by one system call."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -92,7 +92,7 @@ class Joining:
 
 
 class Patient(FlowControl):
-    """Pauses a connection when what was received is still there in the next turn of the event loop."""
+    """Pauses reading from a connection if the received bytes are still unread in the next turn of the event loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(transport)

@@ -19,11 +19,12 @@ from mnemon.serve.http.gate import RATE, Token, host_name
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.punctual import Punctual
 
-BACKLOG, CONNECTIONS, IDLE, PATIENCE = 128, 512, 30, 5  # connections that wait, all of them; seconds
+BACKLOG, CONNECTIONS = 128, 512  # connections not yet accepted; open connections
+IDLE, PATIENCE = 30, 5  # seconds: until an idle connection is closed; for running requests at shutdown
 
 
 class _Server(uvicorn.Server):
-    """Signals are the caller's business."""
+    """A server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -31,8 +32,8 @@ class _Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 stands for any free one."""
-    if not 0 <= port <= 65535:  # some systems take it modulo that
+    """Return a listening socket; port 0 chooses a free port."""
+    if not 0 <= port <= 65535:  # some systems take the number modulo 65536
         raise MnemonError(f"a port is a number from 0 to 65535, not {port}.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -46,7 +47,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def check_tls(certificate: Path, key: Path) -> None:
-    """Refuse files that HTTPS cannot be spoken with."""
+    """Refuse a certificate or key that cannot be loaded."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
     except (OSError, ValueError) as error:
@@ -54,15 +55,17 @@ def check_tls(certificate: Path, key: Path) -> None:
 
 
 class Bound(NamedTuple):
-    """What a socket is called by those who reach it."""
+    """The names of a listening socket."""
 
-    hosts: tuple[str, ...]  # that requests may name, beside localhost
-    shown: str  # for links
-    only_here: bool  # no other computer reaches it
+    hosts: tuple[str, ...]  # names allowed in the Host header, in addition to localhost
+    shown: str  # the name in printed links
+    only_here: bool  # whether only this computer can connect
 
 
 def bound(at: socket.socket, host: str, allowed: Iterable[str]) -> Bound:
-    """`host` is where it was told to listen; an address that stands for all is no name of its own."""
+    """Return the names of the socket `at`. `host` is the --host option, `allowed` the --allow-host options.
+
+    An unspecified address (0.0.0.0, ::) is no name that a client could use."""
     names = tuple(map(host_name, allowed))
     address = ipaddress.ip_address(at.getsockname()[0].partition("%")[0])
     if address.is_unspecified:
@@ -81,7 +84,7 @@ def serve(
     tls: tuple[Path, Path] | None = None,
     stop: Callable[[], int] = lambda: 0,
 ) -> None:
-    """Serve until `stop()` is not 0; the models are closed then, each with a snapshot."""
+    """Serve until `stop()` returns a number other than 0; then close the models, each with a snapshot."""
     config = uvicorn.Config(
         app(models, tokens, hosts=hosts, rate=rate),
         http=Punctual,
