@@ -322,7 +322,7 @@ def test_another_size_than_that_of_the_images_is_refused(serve, tmp_path):
     settled(service).close()
     with pytest.raises(MnemonError, match="size 32, not 64"):
         serve(size=64)
-    with pytest.raises(MnemonError, match="so size cannot be given"):
+    with pytest.raises(MnemonError, match="so the option size cannot be given"):
         Models(tmp_path, options={}, size=64)
 
 

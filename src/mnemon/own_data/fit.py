@@ -211,6 +211,8 @@ class _Fitting:
         """A quarter of what was learned: a young model changes fast. Later as many as one question is worth; not more, since
         those of a new class are all wrong until its first chunk is learned. Whole batches, so none is cut. Nothing but what was
         learned decides it: a fit that was stopped and resumed cuts the same chunks."""
+        if self.elsewhere is not None and self.elsewhere.possible:
+            return self.source.longest  # shards are not predicted before they are learned
         batch: int = self.classifier.batch_size
         return max(min(max(self.samples // 4, LEAST), self.source.longest) // batch, 1) * batch
 
