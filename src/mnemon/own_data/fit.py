@@ -14,7 +14,7 @@ from mnemon import checkpoint
 from mnemon import files as whole
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, parameters, saving, served
-from mnemon.own_data import asking, trial
+from mnemon.own_data import asking, sharded, trial
 from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import Budget, costs, spread
 from mnemon.own_data.places import check_outside
@@ -212,7 +212,7 @@ class _Fitting:
         those of a new class are all wrong until its first chunk is learned. Whole batches, so none is cut. Nothing but what was
         learned decides it: a fit that was stopped and resumed cuts the same chunks."""
         if self.elsewhere is not None and self.elsewhere.possible:
-            return self.source.longest  # shards are not predicted before they are learned
+            return min(self.source.longest, sharded.SHARD)  # shards are not predicted before they are learned
         batch: int = self.classifier.batch_size
         return max(min(max(self.samples // 4, LEAST), self.source.longest) // batch, 1) * batch
 
