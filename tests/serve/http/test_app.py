@@ -5,6 +5,7 @@ import json
 import re
 import tarfile
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from starlette.testclient import TestClient
 
 from mnemon import OnlineClassifier, checkpoint
 from mnemon.errors import MnemonError
-from mnemon.serve.http import views
+from mnemon.serve.http import views, wire
+from mnemon.serve.http.wire import Body
 from mnemon.serve.service import Service
 from processes import wait_for
 from serving import FORGETS, SMALL, taught_in_turn
@@ -364,6 +366,11 @@ def test_many_models_in_a_folder(http, tmp_path):
         assert client.get(f"/v1/models/{name}").status_code == 404
 
 
+def npy_header(shape):
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+
+
 JSON, NDJSON, NPY, TEXT = (
     {"Content-Type": kind} for kind in ("application/json", "application/x-ndjson", "application/x-npy", "text/plain")
 )
@@ -398,6 +405,11 @@ BAD = [
     ("learn", {"content": b"\x93NUMPY\x01\x00\x08\x00{'a': (1", "headers": LABELLED}, 422),
     ("learn", {"content": npy(np.array([{}], object)), "headers": LABELLED}, 422),
     ("learn", {"content": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}", "headers": NPY}, 422),
+    ("learn", {"content": npy_header("(-1, -2)") + bytes(8), "headers": LABELLED}, 422),
+    ("learn", {"content": npy_header("(True, 2)") + bytes(8), "headers": LABELLED}, 422),
+    ("learn", {"content": npy_header("(1000000000000000000, 0)"), "headers": LABELLED}, 413),
+    ("learn", {"content": npy(np.zeros((1, 2))), "headers": {**NPY, "Mnemon-Labels": '[["a"]]'}}, 422),
+    ("learn", {"content": npy(np.zeros((1, 2))), "headers": {**NPY, "Mnemon-Labels": "a"}}, 422),
     ("learn", {"content": b"no image", "headers": {"Content-Type": "image/png"}}, 422),
     ("learn", {"files": {"image": b"no image"}}, 422),
     ("learn", {"files": {"image": png("red")}}, 422),  # a model of vectors
@@ -489,6 +501,28 @@ def test_bodies_images_and_times_have_limits(http, monkeypatch):
     assert client.post(LEARN, files=scaled, data={"label": "a"}).status_code == 202
     monkeypatch.setattr("mnemon.serve.http.app.WAIT", 0.05)
     is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 504)
+
+
+LONG = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Body(wire.JSON, json.dumps({"x": [[LONG] + [""] * 900]}).encode()),
+        Body(wire.JSON, json.dumps({"x": [LONG] + [""] * 900}).encode()),
+        Body(wire.NDJSON, json.dumps({"x": [LONG] + [""] * 900}).encode()),
+        Body(wire.NPY, npy_header("(2000000, 0)"), labels='["a"]'),
+        Body(wire.NPY, npy(np.zeros((1, 2))), labels=json.dumps([[LONG] + [""] * 900])),
+    ],
+)
+def test_a_small_body_takes_little_memory(body):
+    tracemalloc.start()
+    with pytest.raises(MnemonError):
+        wire.samples(body, None, 32) if body.labels is None else wire.learn_requests(body, None, 32)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_pressure_is_told_with_a_time_to_come_again(http):

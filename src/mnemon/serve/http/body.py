@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from mnemon.serve.http import wire
@@ -65,10 +64,9 @@ async def _parts(request: Request, content: bytes) -> list[Part]:
                 Part(name, value) if isinstance(value, str) else Part(value.filename or name, await value.read())
                 for name, value in form.multi_items()
             ]
-    except (MultiPartException, ValueError, KeyError, AssertionError) as error:
-        raise Problem(422, f"the form cannot be read: {error}.") from None
-    except Exception as error:  # Starlette wraps the errors of its parser
-        raise Problem(422, f"the form cannot be read: {getattr(error, 'detail', error)}.") from None
+    except Exception as error:  # of Starlette's parser, some of them wrapped
+        reason = str(getattr(error, "detail", error)).rstrip(".")
+        raise Problem(422, f"the form cannot be read: {reason}.") from None
 
 
 def described(

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from mnemon.data.layout import channels_last
 from mnemon.errors import MnemonError
-from mnemon.files import parsed
 from mnemon.serve import pixels
 from mnemon.serve.http.problems import Problem
 from mnemon.serve.samples import Kind
@@ -28,27 +27,32 @@ JSON, NDJSON, NPY, FORM = "application/json", "application/x-ndjson", "applicati
 LONGEST_KEY = 200  # characters
 LONGEST_HEADER = 2**14  # bytes; NumPy reads 10,000
 T = TypeVar("T")
+# The types say how deep lists go and that they hold numbers, so that a body is refused while it is decoded. NumPy would make
+# an array of texts in which each has the length of the longest: gigabytes, of a small body.
+Number = int | float | bool
+Sample = dict[str, Any] | list[Number | list[Number | list[Number]]]
+Given = str | int | bool | float  # a label; of floats, whole ones
 
 
 class Learn(msgspec.Struct, forbid_unknown_fields=True):
     """Samples and their labels. A sample is a list of numbers, an image as nested lists, or an object of named numbers."""
 
-    x: list[Any]
-    y: list[str | int | bool | float]
+    x: list[Sample]
+    y: list[Given]
     id: str | None = None
 
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
     """Samples to be predicted."""
 
-    x: list[Any]
+    x: list[Sample]
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True):
     """A line of NDJSON: one sample, its label where it is learned, and an id that makes it count once."""
 
-    x: list[Any] | dict[str, Any]
-    y: str | int | bool | float | None = None
+    x: Sample
+    y: Given | None = None
     id: str | None = None
 
 
@@ -87,13 +91,6 @@ class Body(NamedTuple):
 
 def learn_requests(body: Body, kind: Kind | None, size: int) -> list[Request]:
     """The requests in a body: one, or one for each row that has an id of its own."""
-    found = _learn(body, kind, size)
-    if sum(len(request.y) for request in found) > ROWS:
-        raise Problem(413, f"a request may hold {ROWS:,} samples; send the others in another one.")
-    return found
-
-
-def _learn(body: Body, kind: Kind | None, size: int) -> list[Request]:
     key = body.key
     if body.type == JSON:
         given = decoded(body.content, Learn)
@@ -118,16 +115,20 @@ def _learn(body: Body, kind: Kind | None, size: int) -> list[Request]:
 def samples(body: Body, kind: Kind | None, size: int) -> Any:
     """The samples of a request to predict."""
     if body.type == JSON:
-        x = array(decoded(body.content, Ask).x, kind)
-    elif body.type == NDJSON:
-        x = array([row.x for row in _lines(body.content)], kind)
-    elif body.type == NPY:
-        x = npy(body.content)
-    else:
-        x, _ = _images(body, kind, size)
-    if len(getattr(x, "values", x)) > ROWS:
+        return array(decoded(body.content, Ask).x, kind)
+    if body.type == NDJSON:
+        return array([row.x for row in _lines(body.content)], kind)
+    if body.type == NPY:
+        return npy(body.content)
+    return _images(body, kind, size)[0]
+
+
+def _check_count(n: int) -> None:
+    """To be called before anything is made of the samples."""
+    if n == 0:
+        raise MnemonError("there must be at least one sample.")
+    if n > ROWS:
         raise Problem(413, f"a request may hold {ROWS:,} samples; send the others in another one.")
-    return x
 
 
 def _request(body: Body, x: Any, y: Any, key: str | None) -> Request:
@@ -168,14 +169,12 @@ def _lines(content: bytes) -> list[Row]:
     found: list[Row] = []
     for number, line in enumerate(content.split(b"\n"), 1):
         if line.strip():
-            if len(found) == ROWS:
-                raise Problem(413, f"a request may hold {ROWS:,} samples; send the others in another one.")
+            _check_count(len(found) + 1)
             try:
                 found.append(decoded(line, Row))
             except MnemonError as error:
                 raise MnemonError(f"line {number}: {error}") from None
-    if not found:
-        raise MnemonError("there must be at least one sample.")
+    _check_count(len(found))
     return found
 
 
@@ -186,17 +185,16 @@ def decoded(content: bytes, kind: type[T]) -> T:
         raise MnemonError(f"the body is not what is expected: {error}.") from None
 
 
-def array(x: list[Any], kind: Kind | None) -> Any:
+def array(x: list[Sample], kind: Kind | None) -> Any:
     """A list of samples as an array; objects stay as they are. Whole numbers from 0 to 255 are pixels where an image is
     expected: JSON has no type of its own for them."""
-    if not x:
-        raise MnemonError("there must be at least one sample.")
+    _check_count(len(x))
     if all(isinstance(row, Mapping) for row in x):
         return x
     try:
         found = np.asarray(x)
     except (ValueError, TypeError, OverflowError) as error:
-        raise MnemonError(f"x is not one array of numbers: {error}.") from None
+        raise MnemonError(f"x is not one array of numbers: {str(error).rstrip('.')}.") from None
     if found.dtype.kind not in "biuf":
         raise MnemonError("x must hold numbers, in samples of one shape.")
     if found.ndim > 2 and found.dtype.kind in "iu" and (kind is None or kind.dtype == "uint8"):
@@ -229,10 +227,10 @@ def npy(content: bytes) -> NDArray[Any]:
     except Exception as error:  # NumPy's parser raises whatever a broken header leads it to
         raise MnemonError(f"the body is no array in the format npy: {' '.join(str(error).split())}.") from None
     data = memoryview(content)[start:]
-    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(data):
+    is_shape = all(type(length) is int and length >= 0 for length in shape)  # NumPy takes True and -1, too
+    if not is_shape or dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(data):
         raise MnemonError("the body is no array of numbers in the format npy, or it was cut off.")
-    if not shape or shape[0] == 0:
-        raise MnemonError("there must be at least one sample.")
+    _check_count(shape[0] if shape else 0)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
@@ -240,11 +238,9 @@ def _labels(given: str | None, n: int) -> Any:
     if given is None:
         raise MnemonError("the labels of an npy body come in the header Mnemon-Labels, as a JSON list.")
     try:
-        found = parsed(given)
-    except (ValueError, RecursionError) as error:
-        raise MnemonError(f"the header Mnemon-Labels is no JSON: {error}.") from None
-    if not isinstance(found, list):
-        raise MnemonError("the header Mnemon-Labels must be a JSON list.")
+        found = msgspec.json.decode(given, type=list[Given])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise MnemonError(f"the header Mnemon-Labels must be a JSON list of labels: {error}.") from None
     return found * n if len(found) == 1 else found
 
 
@@ -262,8 +258,7 @@ def _images(body: Body, kind: Kind | None, size: int) -> tuple[Any, list[Any]]:
         raise Problem(415, f"the body must be one of {kinds}.")
     if not files:
         raise MnemonError("the form holds no file.")
-    if len(files) > ROWS:
-        raise Problem(413, f"a request may hold {ROWS:,} images.")
+    _check_count(len(files))
     purse = pixels.Purse()
     x = [pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size, purse) for part in files]
     return channels_last(np.stack(x)), labels
