@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,19 @@ def test_from_python_several_classifiers_are_a_list_of_records_of_one_training()
     assert len(ResultFolder("out").read()) == 2
     with pytest.raises(MnemonError, match="classifier is an empty list"):
         mnemon.run("er", "split-digits", classifier=[])
+
+
+def test_data_a_stream_and_a_backbone_of_ones_own(monkeypatch):
+    """The block of the page, as a program beside mine.py."""
+    (block,) = re.findall(r"## Five minutes: data.*?(    import mnemon\n.*?)\n\n[^ \n]", PAGE, re.DOTALL)
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    exec(compile(textwrap.dedent(block), "block", "exec"), {})
+    (record,) = ResultFolder("out/mine").read()
+    assert (record["method"], record["stream"]) == ("hardest", "reversed")
+    assert record["protocol"]["tasks"] == [[5, 6, 7, 8, 9], [0, 1, 2, 3, 4]]
+    assert record["average_accuracy"] > 50
+    del sys.modules["mine"]
 
 
 def test_help_has_the_options_of_the_file(capsys):

@@ -177,6 +177,16 @@ def test_a_stream_of_other_labels_is_refused(toy, make):
     assert mnemon.run("er", made, data=longer, lr=0.1)["accuracy_matrix"] == whole["accuracy_matrix"]
 
 
+def test_a_stream_made_by_hand_may_hold_lists_and_numbers_of_numpy(toy, tmp_path):
+    """Else its record could not be written, after the whole run."""
+    stream, data = toy
+    ends, tasks = np.array(stream.boundaries), [np.array(labels) for labels in stream.tasks]
+    by_hand = streams.Stream("split", stream.indices.tolist(), ends, tasks)
+    record = mnemon.run("er", by_hand, data=data, lr=0.1, out=tmp_path)
+    (stored,) = ResultFolder(tmp_path).read()
+    assert stored["protocol"] == record["protocol"] == mnemon.run("er", stream, data=data, lr=0.1)["protocol"]
+
+
 def test_a_stream_made_by_hand_has_the_classes_of_its_tasks(toy):
     stream, (x, y, x_test, y_test) = toy
     by_hand = streams.Stream("split", stream.indices, stream.boundaries, stream.tasks)

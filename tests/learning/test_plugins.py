@@ -4,11 +4,15 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+import torch
 
+import mnemon
 from mnemon import MnemonError, OnlineClassifier, rng
 from mnemon.learning import plugins, sources
 from mnemon.learning.build import choose
+from mnemon.learning.classifier import Classifier
 from mnemon.learning.classifiers.ncm import NearestMean
+from mnemon.learning.losses import only_seen
 from mnemon.learning.method import Method
 from mnemon.learning.objectives import CrossEntropy
 from mnemon.learning.options import option
@@ -213,6 +217,28 @@ def test_state_that_no_learner_has_is_refused_with_what_there_is(base, attribute
     own = type("Own", (base,), {"name": "own", attribute: value})
     with pytest.raises(MnemonError, match=words):
         plugins.use("method" if base is Method else "loss", own)
+
+
+@pytest.mark.parametrize("needs", [("memry",), ("memory", "features"), "head", ["head"]])
+def test_a_classifier_that_needs_what_nothing_keeps_is_refused(needs):
+    own = type("Own", (NearestMean,), {"name": "own", "needs": needs})
+    with pytest.raises(
+        MnemonError, match=r"Own\.needs must be a tuple of names among head, memory, .*, statistics, not"
+    ):
+        plugins.use("classifier", own)
+
+
+def test_a_classifier_may_leave_out_what_it_needs_and_its_line_in_the_list():
+    class First(Classifier):
+        name = "first"
+
+        def prepare(self, learner):
+            return lambda out: only_seen(torch.zeros(len(out.features), len(learner.seen)), learner.seen)
+
+    name = plugins.use("classifier", First)
+    assert First.described() == "-"
+    found = mnemon.run("fine-tune", "split-digits", classifier=name)
+    assert found["accuracy_matrix"][-1][1:] == [0, 0, 0, 0]  # it predicts a class of the first task
 
 
 def test_a_classifier_may_ask_for_the_prior_that_a_loss_keeps():

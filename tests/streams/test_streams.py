@@ -144,6 +144,14 @@ def test_batches_stay_inside_their_task_and_the_incomplete_last_one_is_left_out(
         (lambda: streams.smooth([0, 1, 1], length=2, seed=0, spread=0), "spread"),
         (lambda: streams.smooth([0, 1, 1], length=2, seed=0, spread=float("nan")), "spread"),
         (lambda: streams.iid([0, 1], epochs=0, seed=0), "at least one epoch"),
+        (lambda: streams.Stream("own/one", [0], (1,), ((0,),)), "kind of a stream is a word .* not 'own/one'"),
+        (lambda: streams.Stream("own", [0, -1], (2,), ((0,),)), "are a list of whole numbers from 0"),
+        (lambda: streams.Stream("own", [0.0, 1.0], (2,), ((0,),)), "indices of a stream are a list of whole numbers"),
+        (lambda: streams.Stream("own", [], (), ()), "at least one"),
+        (lambda: streams.Stream("own", [0, 1], (1,), ((0,),)), r"the last 2, the number of its samples; not \[1\]"),
+        (lambda: streams.Stream("own", [0, 1], (), ((0,),)), r"not \[\]"),
+        (lambda: streams.Stream("own", [0, 1], (0, 2), ((0,), (1,))), r"each above the one before .* not \[0, 2\]"),
+        (lambda: streams.Stream("own", [0, 1], (1.5, 2), ((0,), (1,))), "the end of a task must be a whole number"),
     ],
 )
 def test_bad_input_is_one_sentence(call, words):

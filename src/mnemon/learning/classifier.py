@@ -22,7 +22,7 @@ class Classifier(Named):
     """One file in classifiers/ each; options are fields."""
 
     # What must be there: the method's "memory" or "statistics", class rows of the loss ("head", "proxies", "prototypes").
-    needs: ClassVar[tuple[str, ...]]
+    needs: ClassVar[tuple[str, ...]] = ()
     twice_log_density: ClassVar[bool] = False  # True: half a score is a log-density; False: scores are logits
 
     def prepare(self, learner: Learner) -> Scores:

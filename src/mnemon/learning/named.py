@@ -24,7 +24,7 @@ class Named:
     """
 
     name: ClassVar[str]
-    doc: ClassVar[str]  # one line for `mnemon list`
+    doc: ClassVar[str] = "-"  # one line for `mnemon list`
 
     def __post_init__(self) -> None:
         options.check(self)

@@ -243,6 +243,11 @@ def _check_state(found: type[Any]) -> None:
             raise MnemonError(
                 f"{found.__name__}.{attribute} is {name!r}, and class rows of that name do not exist; there are {listed}."
             )
+    if issubclass(found, Classifier):
+        readable = {"memory", "statistics", *CLASS_ROWS}
+        if not (isinstance(found.needs, tuple) and readable.issuperset(found.needs)):
+            listed = ", ".join(sorted(readable))
+            raise MnemonError(f"{found.__name__}.needs must be a tuple of names among {listed}, not {found.needs!r}.")
 
 
 def _said(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mnemon.errors import MnemonError
 
+KIND = re.compile(r"[A-Za-z0-9_.-]+")
+
 
 @dataclass(frozen=True)
 class Stream:
-    """`indices` points into the labels the stream was made from, one entry for each sample in the order of arrival."""
+    """`indices` points into the labels the stream was made from, one entry for each sample in the order of arrival.
+
+    Lists and NumPy's numbers are taken too, and become what is declared here.
+    """
 
     kind: str  # "iid", or one of `kinds`: "split", "smooth" …
     indices: NDArray[np.int64]  # [n]
@@ -25,6 +31,27 @@ class Stream:
         int, ...
     ] = ()  # positions at which the classes seen so far are tested; (): at the end of each task
     arrivals: str = ""  # `digest` of the labels in the order of arrival; "": not known
+
+    def __post_init__(self) -> None:
+        if not KIND.fullmatch(self.kind):  # it is part of the names of files
+            raise MnemonError(f"the kind of a stream is a word of letters, digits and - _ . signs, not {self.kind!r}.")
+        indices = np.asarray(self.indices)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
+            raise MnemonError("the indices of a stream are a list of whole numbers from 0 on, at least one.")
+        ends = [check_whole("the end of a task", end) for end in self.boundaries]
+        if ends != sorted({*ends}) or ends[:1] <= [0] or ends[-1] != len(indices):
+            raise MnemonError(
+                f"the boundaries of a stream are the ends of its tasks, each above the one before and the last {len(indices)}, "
+                f"the number of its samples; not {ends}."
+            )
+        due = tuple(check_whole("an evaluation's position", position) for position in self.evaluations)
+        tasks = tuple(
+            tuple(label.item() if isinstance(label, np.generic) else label for label in labels) for labels in self.tasks
+        )
+        object.__setattr__(self, "indices", indices.astype(np.int64, copy=False))
+        object.__setattr__(self, "boundaries", tuple(ends))
+        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "evaluations", due)
 
     def batches(self, size: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """Cut each task into batches of `size`: index matrix [S, size], and after how many batches each task ends.

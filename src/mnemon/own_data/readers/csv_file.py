@@ -9,22 +9,19 @@ from pathlib import Path
 from mnemon.errors import MnemonError
 from mnemon.own_data.readers.lines import BadLine, Lines
 from mnemon.own_data.readers.reader import START, Chunk, Length, Position, Refuse
-from mnemon.own_data.readers.records import Records
+from mnemon.own_data.readers.records import TextReader
 from mnemon.readers.columns import Columns, check_columns, check_label, header, separated, separator
 from mnemon.readers.rows import Row
 
 
-class CsvReader(Records):
+class CsvReader(TextReader):
     """All cells are text: what they stand for depends on what the model knows. UTF-8; the separator is the comma, of .tsv
     files the tab, or what the header shows."""
 
     typed = False
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(columns)
-        self.path = path
-        self._lines: Lines | None = None
-        self._count = 0
+        super().__init__(path, columns)
         self._separator = self._found_separator()
         first = Lines(path)
         try:
@@ -38,36 +35,18 @@ class CsvReader(Records):
             check_label(self.columns, self.header, self.path)
         return super().chunks(start, length, refuse, labelled=labelled)
 
-    def rows(self, start: Position) -> Iterator[tuple[int, Row | str]]:
-        lines = self._lines = Lines(self.path, start)
-        self._count = start.rows
-        try:
-            cells = self._cells(lines)
-            if start == START:
-                self._header(cells)
-            while True:
-                number = lines.number + 1
-                try:
-                    found = next(cells)
-                except StopIteration:
-                    return
-                except (csv.Error, BadLine) as error:
-                    self._count += 1
-                    yield number, f"{error}"
-                    continue
-                if not found:  # an empty line
-                    continue
-                self._count += 1
-                yield number, self._row(found)
-        finally:
-            lines.close()
+    def items(self, lines: Lines, start: Position) -> Iterator[list[str]]:
+        cells = self._cells(lines)
+        if start == START:
+            self._header(cells)
+        return cells
 
-    def position(self) -> Position:
-        assert self._lines is not None, "nothing was read yet"
-        return self._lines.position(self._count)
-
-    def done(self) -> float:
-        return 0.0 if self._lines is None else self._lines.done()
+    def row(self, item: list[str]) -> Row | str | None:
+        if not item:
+            return None
+        if len(item) != len(self.header):
+            return f"there are {len(item)} cells, and the header has {len(self.header)}"
+        return dict(zip(self.header, item, strict=True))
 
     def _cells(self, lines: Lines) -> Iterator[list[str]]:
         return csv.reader(lines, delimiter=self._separator, strict=True)
@@ -94,8 +73,3 @@ class CsvReader(Records):
         if found != usual:
             self.notice = separated(self.path, found)
         return found
-
-    def _row(self, cells: list[str]) -> Row | str:
-        if len(cells) != len(self.header):
-            return f"there are {len(cells)} cells, and the header has {len(self.header)}"
-        return dict(zip(self.header, cells, strict=True))
