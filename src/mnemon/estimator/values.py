@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
-from mnemon.learning.labels import Label
+from mnemon.learning.labels import Label, LabelTable, number
 from mnemon.runtime.warn import warn
 
 Numbers = NDArray[np.integer[Any]]
@@ -182,6 +182,28 @@ def in_order(found: list[Label] | Numbers) -> list[Label]:
         return list(np.unique(found).tolist())
     keys = {(kind.__name__, label) for kind, label in set(zip(map(type, found), found, strict=True))}
     return [label for _, label in sorted(keys)]
+
+
+def spelled_alike(labels: LabelTable, known: int) -> str | None:
+    """What to say if a label behind the first `known` ones is spelled as one of these, of another type: 7 and "7"."""
+    new = labels.labels[known:]
+    twins = [_twin(label) for label in new]
+    for label, twin, c in zip(new, twins, labels.find(twins), strict=True):
+        if 0 <= c < known and twin != label:
+            return (
+                f"there is a class {label!r} ({type(label).__name__}) beside the class {twin!r} ({type(twin).__name__}): "
+                "labels of different types are different classes; if they are one, rename joins them."
+            )
+    return None
+
+
+def _twin(label: Label) -> Label:
+    """The label of another type that is spelled as this one; this one if there is none."""
+    if not isinstance(label, str):
+        return str(label)
+    if label in ("True", "False"):
+        return label == "True"
+    return number(label)
 
 
 def class_array(found: Sequence[Label]) -> NDArray[Any]:
