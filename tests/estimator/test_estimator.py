@@ -83,7 +83,7 @@ def test_true_and_one_are_different_labels_and_types_may_mix():
     assert clf.score(np.eye(4), [1, True, 1, False]) == 0.0
 
 
-def test_a_new_label_that_is_spelled_as_a_known_one_of_another_type_is_said():
+def test_a_new_label_that_is_a_known_one_in_another_spelling_is_said():
     x, y = blobs(40, 2)
     clf = OnlineClassifier("slda").partial_fit(x, y)
     with pytest.warns(UserWarning, match=r"a class '[01]' \(str\) beside the class [01] \(int\)"):
@@ -93,9 +93,13 @@ def test_a_new_label_that_is_spelled_as_a_known_one_of_another_type_is_said():
     other = OnlineClassifier("slda").partial_fit(x, y.astype(str))
     with pytest.warns(UserWarning, match="rename joins them"):
         OnlineClassifier("slda").partial_fit(x, y).merge(other)
+    for other in ("1.0", " 1", "1.0 "):
+        with pytest.warns(UserWarning, match=f"a class '{other}' .str. beside the class 1 .int."):
+            OnlineClassifier("slda").partial_fit(x, y).learn_many([dict(enumerate(x[0].tolist()))], [other])
     clf.partial_fit(x, y.astype(str))  # once is enough
-    clf.partial_fit(x[:3], ["07", "-0", "+1"])  # other spellings
-    clf.rename({"0": 0, "1": 1, "07": 7, "-0": 0, "+1": 1})
+    clf.partial_fit(x[:4], ["07", "-0", "+1", "v1"])
+    clf.partial_fit(x[:1], ["v1.0"])  # no number
+    clf.rename({"0": 0, "1": 1})
     clf.partial_fit(x[:1], [True])
 
 

@@ -185,25 +185,25 @@ def in_order(found: list[Label] | Numbers) -> list[Label]:
 
 
 def spelled_alike(labels: LabelTable, known: int) -> str | None:
-    """What to say if a label behind the first `known` ones is spelled as one of these, of another type: 7 and "7"."""
-    new = labels.labels[known:]
-    twins = [_twin(label) for label in new]
-    for label, twin, c in zip(new, twins, labels.find(twins), strict=True):
-        if 0 <= c < known and twin != label:
+    """What to say if a label behind the first `known` ones is likely to be one of these in another spelling: 7 and "7"."""
+    pairs = [(label, twin) for label in labels.labels[known:] for twin in _spellings(label)]
+    for (label, twin), c in zip(pairs, labels.find(twin for _, twin in pairs), strict=True):
+        if 0 <= c < known:
             return (
                 f"there is a class {label!r} ({type(label).__name__}) beside the class {twin!r} ({type(twin).__name__}): "
-                "labels of different types are different classes; if they are one, rename joins them."
+                "labels of different spelling or type are different classes; if they are one, rename joins them."
             )
     return None
 
 
-def _twin(label: Label) -> Label:
-    """The label of another type that is spelled as this one; this one if there is none."""
+def _spellings(label: Label) -> list[Label]:
+    """How else a label may be written: as another type, as a whole float, with blanks around it."""
     if not isinstance(label, str):
-        return str(label)
-    if label in ("True", "False"):
-        return label == "True"
-    return number(label)
+        return [str(label), f"{label}.0"]
+    plain = label.strip()
+    found: list[Label] = [plain] * (plain != label)
+    found += [each for each in [number(plain.removesuffix(".0"))] if isinstance(each, int)]
+    return found + [plain == "True"] * (plain in ("True", "False"))
 
 
 def class_array(found: Sequence[Label]) -> NDArray[Any]:
