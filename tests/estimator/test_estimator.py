@@ -83,6 +83,26 @@ def test_true_and_one_are_different_labels_and_types_may_mix():
     assert clf.score(np.eye(4), [1, True, 1, False]) == 0.0
 
 
+def test_a_new_label_that_is_a_known_one_in_another_spelling_is_said():
+    x, y = blobs(40, 2)
+    clf = OnlineClassifier("slda").partial_fit(x, y)
+    with pytest.warns(UserWarning, match=r"a class '[01]' \(str\) beside the class [01] \(int\)"):
+        clf.partial_fit(x, y.astype(str))
+    with pytest.warns(UserWarning, match=r"a class 1 \(int\) beside the class '1' \(str\)"):
+        OnlineClassifier("slda").partial_fit(x, [1] * 40, classes=["0", "1"])
+    other = OnlineClassifier("slda").partial_fit(x, y.astype(str))
+    with pytest.warns(UserWarning, match="rename joins them"):
+        OnlineClassifier("slda").partial_fit(x, y).merge(other)
+    for other in ("1.0", " 1", "1.0 "):
+        with pytest.warns(UserWarning, match=f"a class '{other}' .str. beside the class 1 .int."):
+            OnlineClassifier("slda").partial_fit(x, y).learn_many([dict(enumerate(x[0].tolist()))], [other])
+    clf.partial_fit(x, y.astype(str))  # once is enough
+    clf.partial_fit(x[:4], ["07", "-0", "+1", "v1"])
+    clf.partial_fit(x[:1], ["v1.0"])  # no number
+    clf.rename({"0": 0, "1": 1})
+    clf.partial_fit(x[:1], [True])
+
+
 @pytest.mark.parametrize(
     ("y", "kind"), [([3, 1, 3], "i"), (["x", "yy", "x"], "U"), ([True, False, True], "b"), (["a\0", "a", "a\0"], "O")]
 )
@@ -897,6 +917,15 @@ def test_two_classes_have_one_decision_and_one_class_has_none():
         assert cross_val_score(clf, x, y, scoring="roc_auc").mean() > 0.99
         alone = OnlineClassifier(method).partial_fit(x[:3], ["no"] * 3)
         assert alone.decision_function(x).shape == (60, 1)
+
+
+@pytest.mark.parametrize("given", [{"method": "slda"}, {"method": "er", "backbone": "identity"}], ids=str)
+def test_what_transform_gives_is_not_what_was_given(given):
+    x, y = blobs(60)
+    clf = OnlineClassifier(**given).fit(x, y)
+    before, found = x.copy(), clf.transform(x)
+    found *= 2
+    assert (x == before).all()
 
 
 def test_transform_gives_what_the_classifier_reads():

@@ -167,6 +167,47 @@ def test_a_feature_of_which_no_value_was_learned_is_said_when_predicting():
     clf.predict([{"a": 1.0}, {"a": 1.0}])
 
 
+def arrivals(n, seed=0):
+    """Two numbers that tell the class, and a category that is rare in one class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    one, two = 3 * y + rng.normal(size=(2, n))
+    rare = np.where(rng.random(n) < np.where(y == 1, 0.25, 0.03), "rare", "usual")
+    return [{"one": a, "two": b, "kind": str(c)} for a, b, c in zip(one, two, rare, strict=True)], y.tolist()
+
+
+@pytest.mark.parametrize("given", [{"method": "slda"}, {"method": "hybrid", "classifier": "ridge"}], ids=str)
+@pytest.mark.parametrize("lacking", ["one", "kind", "unknown"])
+def test_a_sample_that_lacks_what_none_lacked_before_is_predicted_without_it(given, lacking):
+    X, y = arrivals(500)
+    clf = OnlineClassifier(**given, features="open", exam=0)
+    for x, label in zip(X[:60], y[:60], strict=True):  # the first chunk is one sample: its mean is that sample
+        clf.learn_one(x, label)
+    clf.partial_fit(X[60:], y[60:])
+    new, truth = arrivals(400, seed=1)
+    if lacking == "unknown":
+        asked = [x | {"kind": "never seen"} for x in new]
+        lacking = "kind"
+    else:
+        asked = [{name: value for name, value in x.items() if name != lacking} for x in new]
+    fewer = [{name: value for name, value in x.items() if name != lacking} for x in X]
+    without = OnlineClassifier(**given, features="open", exam=0).partial_fit(fewer, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the category that was never learned
+        assert clf.score(asked, truth) > without.score(asked, truth) - 0.02
+        share = np.mean(clf.predict(asked)), np.mean(without.predict(asked))
+    assert abs(share[0] - share[1]) < 0.05  # neither class gains from what is not known
+
+
+def test_numbers_that_numpy_made_text_of_are_said():
+    mixed = [[1.0, "x"], [2.0, "y"]]
+    with pytest.warns(UserWarning, match=r"the numbers in its column 0 are text too and become categories"):
+        open_model().partial_fit(np.array(mixed), [0, 1])
+    open_model().partial_fit(mixed, [0, 1])
+    open_model().partial_fit(np.array(mixed, object), [0, 1])
+    open_model().partial_fit(np.array([["u", "x"], ["v", "y"]]), [0, 1])
+
+
 # --- the same numbers as before, and as any other way
 
 

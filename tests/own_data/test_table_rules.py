@@ -51,6 +51,23 @@ def test_a_misspelled_column_is_said_once_for_a_table(tmp_path, caplog, capsys):
     assert repr(name.upper()) in said
 
 
+def test_a_column_that_held_the_labels_before_and_is_a_feature_now_is_said(tmp_path, caplog):
+    fit(tables.write(tmp_path / "t.csv", tables.rows(40)), tmp_path / "model", columns=Columns("bird"), method="slda")
+    rows = [row | {"name": row["bird"]} for row in tables.rows(10, start=40)]
+    both = tables.write(tmp_path / "both.csv", rows)
+    fit(both, tmp_path / "model", columns=Columns("name", ignore=("bird",)))
+    assert not caplog.messages
+    fit(tables.write(tmp_path / "again.csv", rows), tmp_path / "model", columns=Columns("name"))
+    assert not caplog.messages  # what is ignored is kept with the model, too
+    fit(tables.write(tmp_path / "t.csv", tables.rows(40)), tmp_path / "other", columns=Columns("bird"), method="slda")
+    fit(both, tmp_path / "other", columns=Columns("name"))
+    (said,) = caplog.messages
+    assert said.endswith(
+        "'bird' held the labels of the tables before, and is a feature here, since the labels are in 'name'; "
+        "--ignore bird leaves it out."
+    )
+
+
 def test_na_is_missing_and_the_list_is_kept_with_the_model(tmp_path):
     lines = [f"{'NA' if i % 5 == 0 else i * 0.5},{'?' if i % 3 == 0 else 'b'},{'uv'[i % 2]}" for i in range(30)]
     (tmp_path / "t.csv").write_text("\n".join(["a,c,bird", *lines]) + "\n")

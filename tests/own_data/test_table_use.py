@@ -87,6 +87,17 @@ def test_a_row_that_cannot_be_predicted_has_its_sentence_and_the_others_their_la
     assert [bool(row["error"]) for row in read(tmp_path / "s.csv")] == [False, True, False, True, False, False]
 
 
+def test_the_table_that_is_read_is_not_written_over(model, tmp_path, capsys):
+    path = tables.write(tmp_path / "new.csv", tables.rows(5, start=400))
+    before = path.read_bytes()
+    (tmp_path / "link.csv").symlink_to(path)
+    for out in (path, tmp_path / "link.csv"):
+        said, err = run("predict", str(model), str(path), "--out", str(out), capsys=capsys, code=2)
+        assert said == ""
+        assert err == f"mnemon: {out} is read and would be replaced by the result; give another --out.\n"
+    assert path.read_bytes() == before
+
+
 def test_a_full_disk_leaves_no_half_written_predictions(model, tmp_path, capsys, monkeypatch):
     path = tables.write(tmp_path / "t.csv", tables.rows(6))
 

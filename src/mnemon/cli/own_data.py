@@ -219,7 +219,7 @@ def predict(
     import json as format_json
 
     from mnemon.own_data import scores
-    from mnemon.own_data.places import check_no_model, check_there
+    from mnemon.own_data.places import check_no_model, check_no_source, check_there
     from mnemon.runtime.progress import Progress
 
     check_there(model)
@@ -228,6 +228,7 @@ def predict(
     if out is not None:
         scores.check(out)
         check_no_model(out)
+        check_no_source(out, sources)
     given = columns(label, id, ignore, category, missing, separator)
     key, total, predictions = _predictions(model, sources, given, top, reject, device)
     unread = count = 0

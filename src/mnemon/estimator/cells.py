@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
 from mnemon.estimator import rows
+from mnemon.runtime.warn import warn
 
 NUMBER, CATEGORY = "number", "category"
 Category = str | int | bool
@@ -49,9 +50,9 @@ class Columns(NamedTuple):
 def listed(X: Any) -> Any:
     """A frame and a list of dicts as they are, all else as an array, of objects where it is not of numbers alone."""
     X = arrays.on_host(arrays.drained(X))
-    if isinstance(X, Mapping) and not hasattr(X, "toarray"):  # sparse arrays are refused later, in scikit-learn's words
+    if isinstance(X, Mapping):
         raise MnemonError("samples come as a frame, an array or a list of dicts, not as one dict.")
-    if arrays.is_frame(X) or hasattr(X, "toarray") or (isinstance(X, list | tuple) and len(X) and _is_dict(X[0])):
+    if arrays.is_frame(X) or (isinstance(X, list | tuple) and len(X) and _is_dict(X[0])):
         return X
     if isinstance(X, np.ma.MaskedArray):
         values = X.data.astype(np.float64 if X.dtype.kind in "iuf" else object)
@@ -63,6 +64,22 @@ def listed(X: Any) -> Any:
         return np.array(X, dtype=object)  # not by NumPy's guess, which makes text of numbers beside text
     except ValueError as error:
         raise MnemonError(f"X is not a table: {error}.") from None
+
+
+def warn_of_numbers_as_text(X: Any) -> None:
+    """Say it if an array of text has a column of numbers: NumPy makes text of numbers that stand beside text."""
+    if not (isinstance(X, np.ndarray) and X.dtype.kind == "U" and X.ndim == 2 and len(X)):
+        return
+    for i, column in enumerate(X.T):
+        try:
+            column.astype(np.float64)
+        except ValueError:
+            continue
+        warn(
+            f"X is an array of text, so the numbers in its column {i} are text too and become categories; pass a frame, dicts, "
+            "or an array of dtype object, in which numbers stay numbers."
+        )
+        return
 
 
 def _is_dict(x: Any) -> bool:
@@ -161,3 +178,26 @@ def category(name: Name, cell: Any) -> Category:
     if type(cell) is int and not -(2**63) <= cell < 2**63:
         raise MnemonError(f"the feature {name!r} has a category that does not fit into 64 bits.")
     return cell  # type: ignore[no-any-return]
+
+
+def numbers_of(name: Name, column: Column) -> NDArray[np.float64]:
+    """A column of numbers [n], NaN where missing; all others are finite in float32."""
+    values = column.numbers
+    if values is None:
+        values = np.array([np.nan if cell is None else number(name, cell) for cell in column.cells])
+    with np.errstate(over="ignore"):
+        infinite = np.isinf(values.astype(np.float32))
+    if infinite.any():
+        raise MnemonError(
+            f"the feature {name!r} has a value that is not finite (infinite or too large for float32) in sample "
+            f"{int(infinite.argmax())}."
+        )
+    return values
+
+
+def categories_of(name: Name, column: Column) -> list[Category | None]:
+    """A column of categories [n], None where missing."""
+    found = column.cells
+    if column.numbers is not None:
+        found = [None if value != value else value for value in column.numbers.tolist()]
+    return [None if cell is None else category(name, cell) for cell in found]

@@ -75,6 +75,7 @@ class Frozen:
             self._classify = classifier.prepare(own)  # NCM's class means are computed here, once
         self._learner, self._exam, self._classifier = own, exam, classifier
         self.inputs, self.net = own.inputs, own.net
+        self.column_means = cache(lambda: _means(own))  # a method would make a cycle of this and its table
 
     # --- one pass: samples on the device
 
@@ -222,6 +223,12 @@ class Frozen:
                 )
             f = self.features(x)
         return spaces_of(f.to(learner.device), y.to(learner.device), learner.net.capacity)
+
+
+def _means(learner: OnlineLearner | OnlineStatistics) -> NDArray[np.float64] | None:
+    """Of each feature of the samples, over all that was learned; None where the learner does not know."""
+    moments = learner.over_all()
+    return None if moments is None else np.asarray(moments[0].double().cpu().numpy())
 
 
 def _fade(distance: Tensor, reach: float) -> Tensor:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemon.errors import MnemonError
-from mnemon.estimator import drift, threads
+from mnemon.estimator import drift, threads, values
 from mnemon.estimator.batches import learn_batches
 from mnemon.estimator.embedding import network
 from mnemon.estimator.exam import Exam
@@ -23,7 +24,6 @@ from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.parts import Part
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Growth, Table
-from mnemon.estimator.values import Numbers, class_array
 from mnemon.estimator.widening import mapped, widened
 from mnemon.learning.backbones import Backbone
 from mnemon.learning.build import Choice, check_backbone
@@ -113,7 +113,7 @@ class Model:
         while True:  # no lock: a thread that learns holds it long
             table, n = self.labels, self.n_classes
             if self.labels is table:  # else `replace` came between the two
-                return class_array(table.labels[:n])
+                return values.class_array(table.labels[:n])
 
     def backbone_name(self) -> str:
         """What makes features, in words; a module of the user's by its class."""
@@ -214,7 +214,7 @@ class Model:
         )
         before.clear()
 
-    def learn(self, x: Tensor, y: list[Label] | Numbers, classes: Iterable[Label] = ()) -> list[str]:
+    def learn(self, x: Tensor, y: list[Label] | values.Numbers, classes: Iterable[Label] = ()) -> list[str]:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing.
 
         Returns what the user is to be warned of: by the caller, once all is done, since a warning may be an error."""
@@ -227,6 +227,7 @@ class Model:
             parts = {name: part.copy() for name, part in self.parts.items()}
             try:
                 self.labels.add(classes)
+                registered = len(self.labels)
                 index = self.labels.add(y)
                 self.learner.grow(len(self.labels))
                 alarms = self._watch(x, torch.from_numpy(index))
@@ -240,7 +241,8 @@ class Model:
             self.n_seen = self.learner.samples + len(exam_of(self.parts) or ())
             self.n_classes = len(self.labels)
             said = drift.sentence(self.drifts()[-len(alarms) :], self.half_life) if alarms else None
-            return [sentence for sentence in (said, self._of_rows()) if sentence]
+            alike = values.spelled_alike(self.labels, registered)
+            return [sentence for sentence in (said, self._of_rows(), alike) if sentence]
 
     def detector(self) -> drift.Detector | None:
         part = self.parts.get("drift")
@@ -277,7 +279,7 @@ class Model:
             "memory_size keeps samples of all."
         )
 
-    def check_classes(self, *labels: list[Label] | Numbers) -> None:
+    def check_classes(self, *labels: list[Label] | values.Numbers) -> None:
         """Refuse more classes than there can be."""
         classes = len(self.labels) + sum(map(len, labels))  # more there cannot be
         if classes > MAX_CLASSES:
@@ -328,7 +330,8 @@ class Model:
                     exam = exam_of(self.parts)
                     asked = None if exam is None else exam.copy()
                     frozen = Frozen(self.learner, self.choice.classifiers[0], labels, asked)
-                    frozen.table = self.table
+                    if self.table is not None:
+                        frozen.table = replace(self.table, means=frozen.column_means)
                     self._frozen = frozen
         return frozen
 

@@ -79,7 +79,8 @@ class Predictor(
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The features the classifier works on [n, d]: what the network, with the weights that predict, makes of X."""
         frozen, x = self._asked(X)
-        return np.asarray(frozen.features(x).float().numpy())
+        found = np.asarray(frozen.features(x).float().numpy())
+        return found.copy() if np.may_share_memory(found, x.numpy()) else found  # x may be the array that was given
 
     @property
     def _n_features_out(self) -> int:  # for the names of what `transform` returns

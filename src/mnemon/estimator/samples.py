@@ -45,12 +45,13 @@ class SampleReader:
         embedding = self._embedding(model)
         X, last = unmark(X if embedding is None else embedding(X))
         X = arrays.on_host(arrays.drained(X))
+        _check_dense(X)
         with _in_one_sentence():
             if arrays.is_frame(X):
                 arrays.check_columns(X, "X")
                 if len(set(X.columns)) == len(X.columns):  # else scikit-learn says it
                     rows.check_numbers(X)
-            elif not hasattr(X, "toarray"):
+            else:
                 X = arrays.array(X, "X")
                 if X.ndim == 1 and X.size and isinstance(X[0], str):
                     raise MnemonError(TEXTS)
@@ -99,18 +100,20 @@ class SampleReader:
 
     def _columns(self, X: Any, table: Table | None) -> cells.Columns:
         """X by its features."""
+        _check_dense(X)
         X = cells.listed(X)
-        if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
+        if isinstance(X, np.ndarray):
             with _in_one_sentence():
-                if isinstance(X, np.ndarray):
-                    values.check_dimensions(X)
-                    if X.ndim > 2:
-                        raise MnemonError(f"features='open' is for tables, and X has the shape {X.shape}.")
+                values.check_dimensions(X)
+                if X.ndim > 2:
+                    raise MnemonError(f"features='open' is for tables, and X has the shape {X.shape}.")
                 X = validate_data(self, X, reset=table is None, dtype=None, ensure_all_finite=False)
         return cells.read(X, (table or Table()).named(X.shape[1] if isinstance(X, np.ndarray) else 0))
 
     def _grown(self, X: Any, table: Table | None) -> Growth:
         """X as the learner is to hold it, with the columns that it adds to the table."""
+        X = arrays.drained(X)
+        cells.warn_of_numbers_as_text(X)
         growth = (table or Table()).learn(self._columns(X, table))
         values.warn_of_lost_digits(growth.x, growth.tensor(), growth.table.column_names())
         return growth
@@ -122,6 +125,11 @@ class SampleReader:
         if named and self._embedding(model) is None:
             return rows.tensor(X, model.names, model.inputs)
         return self._samples(X, model)
+
+
+def _check_dense(X: Any) -> None:
+    if hasattr(X, "toarray"):
+        raise WrongType("X is sparse, and only dense arrays are read; X.toarray() makes one.")
 
 
 @contextlib.contextmanager

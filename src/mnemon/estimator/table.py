@@ -13,7 +13,7 @@ immutable; learning makes another one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -76,6 +76,8 @@ def tensor(x: NDArray[np.float64]) -> Tensor:
 @dataclass(frozen=True)
 class Table:
     features: tuple[Feature, ...] = ()
+    # For predictions: gives the mean of each column over all that was learned, or None where that is not known.
+    means: Callable[[], NDArray[np.float64] | None] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def width(self) -> int:
@@ -101,8 +103,9 @@ class Table:
     # --- samples
 
     def encode(self, chunk: Columns, *, learned: bool = False) -> NDArray[np.float64]:
-        """Samples [n, width]. A feature that was never learned is left out, and a category that was not has 0 in all columns of
-        its feature. `learned`: either one is refused, since such a sample cannot have been learned."""
+        """Samples [n, width]. A feature that was never learned is left out. What a feature never was before, missing or of this
+        category, has the mean of what was learned in its columns, which tells nothing. `learned`: all of these are refused,
+        since such a sample cannot have been learned."""
         if chunk.samples == 0:
             raise MnemonError("there must be at least one sample.")
         x = np.zeros((chunk.samples, self.width))
@@ -111,17 +114,20 @@ class Table:
         for feature in self.features:
             column = chunk.of.get(feature.name)
             if feature.kind == NUMBER:
-                values = None if column is None else _numbers(feature.name, column)
+                values = None if column is None else cells.numbers_of(feature.name, column)
                 missing = np.ones(chunk.samples, bool) if values is None else np.isnan(values)
                 x[:, feature.value] = feature.fill if values is None else np.where(missing, feature.fill, values)
                 if feature.missing != NONE:
                     x[:, feature.missing] = missing
                 elif learned and missing.any():
                     raise MnemonError(f"the feature {feature.name!r} was never missing in a sample that was learned.")
+                else:
+                    self._fill_with_means(feature, x, missing)
             elif feature.kind == CATEGORY:
-                self._encode_categories(feature, column, x, learned)
+                strange = self._encode_categories(feature, column, x, learned)
                 if column is not None and not learned:
                     _warn_of_strangers(feature, column, x)
+                self._fill_with_means(feature, x, strange)
         if learned:
             known = {feature.name for feature in self.features if feature.kind is not None}
             for name, column in chunk.of.items():
@@ -142,16 +148,29 @@ class Table:
                 f"out ({_listed(strange)}); are the names right?"
             )
 
+    def _fill_with_means(self, feature: Feature, x: NDArray[np.float64], rows: NDArray[np.bool_]) -> None:
+        """`fill` is the mean of one chunk, maybe of one sample, and no category at all is a place where no sample was: what is
+        predicted of these rows would depend on the feature that they lack."""
+        means = self.means() if self.means is not None and rows.any() else None
+        if means is not None:
+            for column in feature.columns():
+                x[rows, column] = means[column]
+
     def _encode_categories(
         self, feature: Feature, column: Column | None, x: NDArray[np.float64], learned: bool
-    ) -> None:
-        for i, category in enumerate([None] * len(x) if column is None else _categories(feature.name, column)):
+    ) -> NDArray[np.bool_]:
+        """Fill in the columns of a feature; True for samples of which it has no column [n]."""
+        strange = np.zeros(len(x), np.bool_)
+        for i, category in enumerate([None] * len(x) if column is None else cells.categories_of(feature.name, column)):
             place = feature.missing if category is None else feature.column(category)
             if place != NONE:
                 x[i, place] = 1.0
             elif learned:
                 what = "was never missing" if category is None else f"never had the category {category!r:.60}"
                 raise MnemonError(f"the feature {feature.name!r} {what} in a sample that was learned.")
+            else:
+                strange[i] = True
+        return strange
 
     def learn(self, chunk: Columns) -> Growth:
         """The columns that these samples ask for, and the samples in them."""
@@ -190,14 +209,14 @@ class Table:
             return feature
         begins = feature.kind is None
         if kind == NUMBER:
-            values = None if column is None else _numbers(feature.name, column)
+            values = None if column is None else cells.numbers_of(feature.name, column)
             missing = values is None or bool(np.isnan(values).any())
             if begins:
                 assert values is not None, "its first value is in this chunk"
                 fill = float(np.float32(np.nanmean(values)))
                 feature = replace(feature, kind=kind, fill=fill, value=new(fill))
         else:
-            found = None if column is None else _categories(feature.name, column)
+            found = None if column is None else cells.categories_of(feature.name, column)
             missing = found is None or None in found
             feature = replace(feature, kind=kind, categories=dict(feature.categories))
             for category in dict.fromkeys((type(each), each) for each in found or () if each is not None):
@@ -309,34 +328,11 @@ def _by_name(name: Name) -> tuple[bool, Name]:
     return isinstance(name, str), name
 
 
-def _numbers(name: Name, column: Column) -> NDArray[np.float64]:
-    """A column of numbers [n], NaN where missing; all others are finite in float32."""
-    values = column.numbers
-    if values is None:
-        values = np.array([np.nan if cell is None else cells.number(name, cell) for cell in column.cells])
-    with np.errstate(over="ignore"):
-        infinite = np.isinf(values.astype(np.float32))
-    if infinite.any():
-        raise MnemonError(
-            f"the feature {name!r} has a value that is not finite (infinite or too large for float32) in sample "
-            f"{int(infinite.argmax())}."
-        )
-    return values
-
-
-def _categories(name: Name, column: Column) -> list[Category | None]:
-    """A column of categories [n], None where missing."""
-    found = column.cells
-    if column.numbers is not None:
-        found = [None if value != value else value for value in column.numbers.tolist()]
-    return [None if cell is None else cells.category(name, cell) for cell in found]
-
-
 def _warn_of_strangers(feature: Feature, column: Column, x: NDArray[np.float64]) -> None:
     """Say it if several samples have values, and none of these was ever learned: they may be of another type."""
     if len(x) < 2 or feature.other != NONE or x[:, list(feature.categories.values())].any():
         return
-    values = [category for category in _categories(feature.name, column) if category is not None]
+    values = [category for category in cells.categories_of(feature.name, column) if category is not None]
     if len(values) > 1:
         known, found = next(iter(feature.categories))[1], values[0]
         warn(

@@ -25,6 +25,7 @@ from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.memory import EMPTY, sample_keys
+from mnemon.runtime.warn import warn
 
 
 class Draft:
@@ -188,7 +189,10 @@ def merge(model: Model, other: Model) -> None:
             exam = Exam(0, learner.inputs)
             exam.merge(its_exam, classes)
         draft.learn_surplus(exam)
-        draft.labels = table.labels
+        known, draft.labels = len(draft.labels), table.labels
+    alike = values.spelled_alike(table, known)
+    if alike:
+        warn(alike)
 
 
 def _unite(model: Model, draft: Draft, theirs: Draft) -> tuple[OnlineStatistics, OnlineStatistics]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mnemon.data import arrays
 from mnemon.errors import MnemonError
-from mnemon.learning.labels import Label
+from mnemon.learning.labels import Label, LabelTable, number
 from mnemon.runtime.warn import warn
 
 Numbers = NDArray[np.integer[Any]]
@@ -182,6 +182,28 @@ def in_order(found: list[Label] | Numbers) -> list[Label]:
         return list(np.unique(found).tolist())
     keys = {(kind.__name__, label) for kind, label in set(zip(map(type, found), found, strict=True))}
     return [label for _, label in sorted(keys)]
+
+
+def spelled_alike(labels: LabelTable, known: int) -> str | None:
+    """What to say if a label behind the first `known` ones is likely to be one of these in another spelling: 7 and "7"."""
+    pairs = [(label, twin) for label in labels.labels[known:] for twin in _spellings(label)]
+    for (label, twin), c in zip(pairs, labels.find(twin for _, twin in pairs), strict=True):
+        if 0 <= c < known:
+            return (
+                f"there is a class {label!r} ({type(label).__name__}) beside the class {twin!r} ({type(twin).__name__}): "
+                "labels of different spelling or type are different classes; if they are one, rename joins them."
+            )
+    return None
+
+
+def _spellings(label: Label) -> list[Label]:
+    """How else a label may be written: as another type, as a whole float, with blanks around it."""
+    if not isinstance(label, str):
+        return [str(label), f"{label}.0"]
+    plain = label.strip()
+    found: list[Label] = [plain] * (plain != label)
+    found += [each for each in [number(plain.removesuffix(".0"))] if isinstance(each, int)]
+    return found + [plain == "True"] * (plain in ("True", "False"))
 
 
 def class_array(found: Sequence[Label]) -> NDArray[Any]:

@@ -45,6 +45,13 @@ class LabelTable:
         return sum(key not in self._index for key in _keyed(labels)[0])
 
 
+def number(text: str) -> Label:
+    """The whole number that a text spells (`7`, not `07`), else the text."""
+    plain = text.removeprefix("-")
+    whole = plain.isascii() and plain.isdecimal() and len(plain) < 19 and str(int(text)) == text
+    return int(text) if whole else text
+
+
 def _keyed(labels: Iterable[Any]) -> tuple[list[Key], NDArray[np.int64]]:
     """The keys of the different labels, in the order they come, and for each label which of them is its.
 

@@ -1,9 +1,10 @@
-"""Where results may be written: not among the classes of a folder, where they would be taken for one, and not into the
-folder of a model, which holds nothing else."""
+"""Where results may be written: not among the classes of a folder, where they would be taken for one, not into the folder of
+a model, which holds nothing else, and not over the data they are made from."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from mnemon import checkpoint
@@ -29,6 +30,13 @@ def check_no_model(out: Path) -> None:
             raise MnemonError(
                 f"{out} cannot be written: the folder of the model {place.name} holds nothing else; give an --out elsewhere."
             )
+
+
+def check_no_source(out: Path, sources: Iterable[str]) -> None:
+    """Refuse an `out` that is one of the files to be read: it would be replaced."""
+    for source in sources:
+        if out.exists() and os.path.exists(source) and os.path.samefile(out, source):
+            raise MnemonError(f"{out} is read and would be replaced by the result; give another --out.")
 
 
 def _above(out: Path) -> list[Path]:

@@ -288,6 +288,12 @@ def with_kept(reader: Reader, path: Path, given: Columns, labels: Path | None, j
     found = open_reader(path, columns._replace(id=name, ignore=ignore, category=category), labels)
     if found.notice is not None:
         logger.warning(found.notice)
+    before = journal.columns.label
+    if before != columns.label and there(before) and before not in (name, *ignore):
+        logger.warning(
+            f"{path}: {before!r} held the labels of the tables before, and is a feature here, since the labels are in "
+            f"{columns.label!r}; --ignore {before} leaves it out."
+        )
     return found
 
 
