@@ -196,6 +196,17 @@ def test_killed_at_any_moment_all_that_was_acknowledged_is_there_once(path):
     journal.close()
 
 
+def test_the_log_of_a_journal_that_was_moved_away_is_not_read_into_a_new_one(path, tmp_path):
+    crashed = logged(path, tmp_path)
+    crashed.unlink()
+    with pytest.raises(MnemonError, match="belongs to a journal that is not there"):
+        Journal(crashed)
+    crashed.with_name("journal.sqlite-wal").unlink()
+    journal = Journal(crashed)
+    assert list(journal.events()) == []
+    journal.close()
+
+
 @pytest.mark.parametrize(
     "damage", ["truncated", "cut short", "flipped payload", "flipped page", "not a database", "empty"]
 )

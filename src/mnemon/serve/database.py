@@ -33,6 +33,11 @@ CREATE TABLE kept (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, payload BL
 
 def create(path: Path, meta: dict[str, Any]) -> None:
     """A journal without events. It is moved into place when it is whole: an empty file is never taken for a new journal."""
+    if (log := _log_of(path)).exists():  # SQLite would read it into the new database
+        raise MnemonError(
+            f"{log} belongs to a journal that is not there: bring {path.name} back, or move the log away, too, to go on with "
+            "the last snapshot alone."
+        )
 
     def fill(part: Path) -> None:
         db = sqlite3.connect(part, isolation_level=None)
@@ -54,7 +59,7 @@ def create(path: Path, meta: dict[str, Any]) -> None:
 
 def opened(path: Path) -> sqlite3.Connection:
     """The database, whole and locked for this process."""
-    if wal.is_damaged(path.with_name(path.name + "-wal")):
+    if wal.is_damaged(_log_of(path)):
         raise damaged(path, "its write-ahead log is broken in the middle")
     db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
@@ -92,5 +97,11 @@ def damaged(path: Path, why: object) -> MnemonError:
     reason = " ".join(str(why).split())
     return MnemonError(
         f"the journal {path} is damaged ({reason}), so samples that were acknowledged would be missing: nothing was started. "
-        "Bring back the file from a copy, or move it away to go on with the last snapshot alone."
+        "Bring back the file from a copy, or move it away (and the file with -wal behind its name) to go on with the last "
+        "snapshot alone."
     )
+
+
+def _log_of(path: Path) -> Path:
+    """SQLite's write-ahead log."""
+    return path.with_name(path.name + "-wal")

@@ -5,6 +5,7 @@ import io
 import json
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -47,6 +48,62 @@ def test_connections_that_say_nothing_lock_nobody_out(tmp_path, monkeypatch):
                 pass  # closed in the end
         with Client(f"http://127.0.0.1:{place[1]}", "model", token=TOKEN) as client:
             assert client.learn([[0.0], [1.0]], ["a", "b"])["position"] == 2
+
+
+def never_ends(one):
+    """A body that no token allows, a byte at a time."""
+    one.sendall(b"POST /v1/models/model/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n")
+    for _ in range(100):
+        one.sendall(b"x")
+        time.sleep(0.05)
+    raise AssertionError("the connection stays")
+
+
+def sends_empty_lines(one):
+    """They are no request, and end the time in which one is expected."""
+    one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    one.recv(65536)
+    one.sendall(b"\r\n")
+    assert one.recv(65536) == b""
+
+
+def never_reads(one):
+    for _ in range(1500):  # until the server reads no more, and then until it closes the connection
+        one.sendall(b"GET /page/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100)
+    raise AssertionError("all requests were read")
+
+
+def sends_headers_without_end(one):
+    one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    for _ in range(200):
+        one.sendall(b"X: x\r\n" * 10_000)
+    raise AssertionError("they were all taken")
+
+
+@pytest.mark.parametrize("client", [never_ends, sends_empty_lines, never_reads, sends_headers_without_end])
+def test_without_a_token_nobody_holds_a_connection_or_memory(tmp_path, monkeypatch, client):
+    for name in ("HEADERS", "BODY", "ANSWER"):
+        monkeypatch.setattr(punctual, name, 20.0 if client is sends_headers_without_end else 0.5)
+    with (
+        running(tmp_path / "model") as place,
+        socket.create_connection(place, timeout=10) as one,
+        contextlib.suppress(ConnectionError),
+    ):
+        client(one)
+
+
+def test_an_answer_that_is_read_slowly_comes_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(punctual, "ANSWER", 1.5)  # less than it takes
+    with socket.socket() as one, running(tmp_path / "model") as place:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**15)
+        one.connect(place)
+        one.sendall(b"GET /page/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 300)
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        found = b""
+        while part := one.recv(2**17):
+            found = found[-1000:] + part
+            time.sleep(0.04)
+        assert found.endswith(b'{"status":"ok"}')
 
 
 def test_requests_sent_without_waiting_for_answers_are_answered_whole_and_in_order(tmp_path):

@@ -1,7 +1,8 @@
-"""uvicorn's connection protocol, with time limits for requests and fewer system calls.
+"""uvicorn's connection protocol, with limits for the client and fewer system calls.
 
-A connection that sends nothing is closed; otherwise anybody, without a token, could occupy all connections. uvicorn itself
-limits the time between an answer and the next request (`timeout_keep_alive`).
+Anybody, without a token, could occupy all connections or the memory with requests that do not end or answers that are not
+read. Such connections are closed. uvicorn itself limits the time between an answer and the next request
+(`timeout_keep_alive`), until it receives a byte.
 
 Each system call releases the interpreter's lock and so lets the learning thread run first. uvicorn writes the head and the
 body of an answer separately, and pauses reading from a connection with a large body although the app is about to read it.
@@ -11,33 +12,52 @@ Here both are postponed to the next turn of the event loop: the two writes becom
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADERS, BODY = 10.0, 30.0  # seconds: for all headers of a request; between two parts of its body
+ANSWER = 120.0  # seconds in which a client must read some of an answer; the system tells of steps of a megabyte
+# Bytes without a body: of headers, or of what stands between the parts of a body. Up to 256 KiB, which asyncio reads at once,
+# may be counted that belong to a body before them.
+HEADERS_BYTES = 2**19
 
 
 class Punctual(HttpToolsProtocol):
-    """A connection that is closed if a request does not arrive in time."""
+    """A connection that is closed if a request does not arrive in time, is not that of a reasonable client, or if its answer
+    is not read."""
 
     _late: asyncio.TimerHandle | None = None
     _in_headers = True
+    _without_body = 0  # bytes
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.transport = Joining(transport, self.loop)  # type: ignore[assignment]
-        self.flow = Patient(transport, self.loop)
+        self.transport = Joining(transport, self.loop, ANSWER)  # type: ignore[assignment]
+        self.flow = Patient(transport, self.loop, self.pipeline)
         self._expect(HEADERS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._without_body += len(data)
+        if self._without_body > HEADERS_BYTES:
+            self.transport.abort()
+        elif self._late is None and self._is_idle():  # it sent empty lines, which stopped uvicorn's clock
+            self._expect(HEADERS)
+
+    def _is_idle(self) -> bool:
+        return self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete)
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
+        self._without_body = 0
         if self._late is None:  # from the second request of a connection on
             self._expect(HEADERS)
 
@@ -48,11 +68,18 @@ class Punctual(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
-        self._expect(BODY)
+        self._without_body = 0
+        if not self.cycle.response_complete:  # after the answer, as of a refusal, the rest of the body has BODY seconds
+            self._expect(BODY)
 
     def on_message_complete(self) -> None:
         self._expect(None)
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()
 
     def _expect(self, seconds: float | None) -> None:
         if self._late is not None:
@@ -67,11 +94,14 @@ class Punctual(HttpToolsProtocol):
 
 
 class Joining:
-    """A transport that sends all that is written within one turn of the event loop by one system call."""
+    """A transport that sends all that is written within one turn of the event loop by one system call. It closes the connection
+    if the client reads nothing for `patience` seconds while there is something to read."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, patience: float) -> None:
+        self._transport, self._loop, self._patience = transport, loop, patience
         self._parts: list[bytes] = []
+        self._written = 0  # bytes
+        self._looking = False
 
     def write(self, part: bytes) -> None:
         if not self._parts:
@@ -81,7 +111,24 @@ class Joining:
     def _send(self) -> None:
         parts, self._parts = self._parts, []
         if parts:
-            self._transport.write(b"".join(parts))
+            content = b"".join(parts)
+            self._transport.write(content)
+            self._written += len(content)
+            if not self._looking and self._transport.get_write_buffer_size():
+                self._looking = True
+                self._loop.call_later(self._patience, self._look, self._read())
+
+    def _read(self) -> int:
+        """The bytes that went to the client."""
+        return self._written - self._transport.get_write_buffer_size()
+
+    def _look(self, before: int) -> None:
+        """`before`: what had gone to the client when it was looked at last."""
+        self._looking = self._transport.get_write_buffer_size() > 0
+        if self._looking and self._read() == before:
+            self._transport.abort()
+        elif self._looking:
+            self._loop.call_later(self._patience, self._look, self._read())
 
     def close(self) -> None:
         self._send()
@@ -92,11 +139,12 @@ class Joining:
 
 
 class Patient(FlowControl):
-    """Pauses reading from a connection if the received bytes are still unread in the next turn of the event loop."""
+    """Pauses reading from a connection if the received bytes are still unread in the next turn of the event loop, and as long
+    as received requests are `queued` behind the one that is answered: uvicorn would go on and keep any number of them."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, queued: Sized) -> None:
         super().__init__(transport)
-        self._loop = loop
+        self._loop, self._queued = loop, queued
         self._soon: asyncio.Handle | None = None
 
     def pause_reading(self) -> None:
@@ -108,6 +156,8 @@ class Patient(FlowControl):
         super().pause_reading()
 
     def resume_reading(self) -> None:
+        if self._queued:  # the body of the request that is answered came before them
+            return
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
