@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -55,6 +56,13 @@ class ResultFolder:
             there = {record.identity for record in old}
             found = [record for record in found if record.identity not in there]
         return [Record(record) for record in (*old, *found)]
+
+    def read_some(self) -> list[Record]:
+        """All records; a sentence where there are none."""
+        if not (found := self.read()):
+            command = f"mnemon run --method er --stream split-digits --out {shlex.quote(str(self.path))}"
+            raise MnemonError(f"{self.path} holds no records; make some with `{command}`.")
+        return found
 
     def append(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add records that are not there yet; safe against a kill at any moment and against other processes."""

@@ -21,6 +21,8 @@ from mnemon.learning.losses import (
 from mnemon.learning.network import Network, Output
 from mnemon.learning.options import option
 
+TEMPERATURE = "SCR, CoPE, PCR, cosine: temperature τ of the similarities"  # the option's help
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -95,7 +97,7 @@ class Cosine(CrossEntropy):
 
     name: ClassVar[str] = "cosine"
     trains: ClassVar[str | None] = "proxies"
-    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+    temperature: float = option(0.1, TEMPERATURE, above=0)
 
     def logits(self, out: Output, seen: Tensor) -> Tensor:
         assert out.proxies is not None
@@ -108,7 +110,7 @@ class PCRLoss(Cosine):
     n_c times: cross-entropy of cos(f, p_c)/τ + log n_c over the classes of the batch."""
 
     name: ClassVar[str] = "pcr"
-    temperature: float = option(0.09, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+    temperature: float = option(0.09, TEMPERATURE, above=0)
 
     def __call__(self, out: Output, y: Tensor, seen: Tensor, new: int) -> Tensor:
         count = (y[:, None] == torch.arange(len(seen), device=y.device)).sum(0).to(out.features)  # n_c, [capacity]
@@ -231,7 +233,7 @@ class SupCon(Objective):
     """Supervised contrastive loss through a small MLP on the features (SCR)."""
 
     name: ClassVar[str] = "supcon"
-    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+    temperature: float = option(0.1, TEMPERATURE, above=0)
     projection_size: int = option(128, "SCR: width of the projection the loss is taken on", least=1, most=100_000)
 
     def layers(self, d: int) -> nn.Module:
@@ -248,7 +250,7 @@ class CoPELoss(Objective):
 
     name: ClassVar[str] = "cope"
     keeps: ClassVar[str | None] = "prototypes"
-    temperature: float = option(0.1, "SCR, CoPE, PCR, cosine: temperature τ of the similarities", above=0)
+    temperature: float = option(0.1, TEMPERATURE, above=0)
     momentum: float = option(0.99, "CoPE: how much of a prototype is kept at each step, m", least=0, below=1)
     embedding_size: int = option(100, "CoPE: width e of the embedding", least=1, most=100_000)
 

@@ -13,17 +13,16 @@ from mnemon.learning.options import option
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
 
+VIEWS = (
+    "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image"  # the option's help
+)
+
 
 @dataclass(frozen=True)
 class SecondViews(Method):
     """ER; with `views` = 2 every image of B_n ∪ B_r comes a second time, shifted and mirrored at random."""
 
-    views: int = option(
-        1,
-        "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image",
-        least=1,
-        most=2,
-    )
+    views: int = option(1, VIEWS, least=1, most=2)
 
     def augmentation(self) -> str:
         return super().augmentation() if self.views == 1 else f"shift by up to {augmentation.SHIFT} pixels, mirror"

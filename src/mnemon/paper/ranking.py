@@ -34,9 +34,9 @@ def found(results: Results, row: Row, stream: str) -> CellRuns:
     return results.of(cell(row, stream))
 
 
-def streams(results: Results, among: Sequence[str] = STREAMS) -> list[str]:
+def streams(results: Results) -> list[str]:
     """Those that have records."""
-    return [stream for stream in among if any(found(results, row, stream).values for row in cells.online_rows())]
+    return [stream for stream in STREAMS if any(found(results, row, stream).values for row in cells.online_rows())]
 
 
 class Ranks(NamedTuple):
@@ -90,15 +90,17 @@ def cost(results: Results, row: Row, stream: str = COST_STREAM) -> Cost:
     return Cost(mine["step_ms"] / er["step_ms"], test[0] / test[1] if whole else None)
 
 
-def extra_bytes(row: Row, shape: Sequence[int] = times.SHAPES[COST_STREAM], classes: int = 100) -> int | None:
-    """Bytes kept for each sample of the memory, beside its pixels as bytes and its label; None where a method keeps no
-    samples."""
+def extra_bytes(row: Row) -> int | None:
+    """Bytes kept for each sample of the memory, beside its pixels as bytes and its label, with 100 classes and images of the
+    table's stream; None where a method keeps no samples."""
     method = choose(row.method).method
     if not method.replays:
         return None
     columns = method.columns.values()
-    beside = sum((8 if isinstance(each.fill, int) else 4) * (classes if each.per_class else 1) for each in columns)
-    return beside + 3 * math.prod(shape) * method.edits_memory  # an image that is edited is float32, not bytes
+    beside = sum((8 if isinstance(each.fill, int) else 4) * (100 if each.per_class else 1) for each in columns)
+    return (
+        beside + 3 * math.prod(times.SHAPES[COST_STREAM]) * method.edits_memory
+    )  # an image that is edited is float32, not bytes
 
 
 class Point(NamedTuple):

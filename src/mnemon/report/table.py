@@ -38,8 +38,8 @@ ENDINGS = (".md", ".tex", ".csv")
 
 
 def write(folder: Path | str, path: Path | str, against: str | None = None) -> Path:
-    """The records of a folder, a line for each group of runs that differ in nothing but their seed. `against` names a method,
-    METHOD+CLASSIFIER or METHOD:LOSS+CLASSIFIER: every line then has its difference from that one, seed by seed."""
+    """The records of a folder, a line for each group of runs that differ in nothing but their seed. `against` is
+    METHOD[:LOSS][+CLASSIFIER]: every line then has its difference from that one, seed by seed."""
     path = Path(path)
     if path.suffix not in ENDINGS:
         raise MnemonError(f"a table is written as {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, not as {path.name!r}.")
@@ -58,10 +58,10 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
 def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     """Of each section the groups that the others are set against, with whatever settings."""
     variants = {group.variant for section in sections for group in section.groups}
-    method, _, classifier = against.rpartition("+")
-    if any(variant.method == against for variant in variants):  # the + of der++ is part of its name
-        method, classifier = against, ""
-    method, _, loss = method.partition(":")
+    begun = {v.method for v in variants if f"{against}+".startswith((f"{v.method}+", f"{v.method}:"))}
+    method = max(begun, key=len, default="")  # the + of der++ is part of its name
+    loss, _, classifier = against[len(method) :].partition("+")
+    loss = loss.removeprefix(":")
     its_loss, its_classifier = own(method) or ("", "")
     meant = [v for v in variants if v.method == method and loss in ("", v.loss) and classifier in ("", v.classifier)]
     if not classifier:  # the method with its own classifier, where that was run

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 
-from mnemon.errors import MnemonError
 from mnemon.experiments.record import Record
 from mnemon.experiments.store import ResultFolder
 from mnemon.runtime.progress import SILENT, Progress
@@ -32,10 +30,7 @@ class Exported:
 
 def export(folder: Path, tracker: Tracker, stop: Callable[[], object], progress: Progress = SILENT) -> Exported:
     """Write the records that the tracker does not have, until `stop()`."""
-    found = ResultFolder(folder).read()
-    if not found:
-        command = f"mnemon run --method er --stream split-digits --out {quote(str(folder))}"
-        raise MnemonError(f"{folder} holds no records; make some with `{command}`.")
+    found = ResultFolder(folder).read_some()
     done = Exported()
     with progress.stage(f"exporting {len(found):,} records", len(found), unit="records") as bar:
         _write(found, tracker, stop, done, lambda contents: bar.advance(1))

@@ -8,6 +8,7 @@ from typing import ClassVar
 from mnemon.errors import MnemonError
 from mnemon.learning.method import Method
 from mnemon.learning.options import option
+from mnemon.learning.views import VIEWS
 
 SMALLEST = 8  # pixels along a side: with fewer, patches of 6 × 6 have no places to be averaged over
 LARGEST, LEAST = 48, 7  # images are halved to the first; what then has two places for patches along its shorter side
@@ -39,12 +40,7 @@ class SLDA(Method):
     replays: ClassVar[bool] = False
     keeps_statistics: ClassVar[bool] = True
 
-    views: int = option(
-        1,
-        "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image",
-        least=1,
-        most=2,
-    )
+    views: int = option(1, VIEWS, least=1, most=2)
 
     @classmethod
     def default_backbone(cls, shape: tuple[int, ...]) -> str | None:

@@ -187,16 +187,14 @@ def _convolve(
         tl.store(to + O, tl.sum(d * d, axis=0), mask=columns)
 
 
-def convolve(
-    x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool, tiles: Tiles | None = None
-) -> tuple[Tensor, Tensor, int]:
+def convolve(x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool) -> tuple[Tensor, Tensor, int]:
     """x [R, N, H+2, W+2, C] with a halo, w [R, O, k, k, I] → y [R, N, Ho, Wo, O], and for BatchNorm the mean and the
     centred sum of squares of each tile [R, T, 2, O], and the pixels of a tile."""
     runs, outputs, side, _, inputs = w.shape
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
     pixels = n * ho * wo
-    t = tiles or tiles_for(outputs, FORWARD)
+    t = tiles_for(outputs, FORWARD)
     count = triton.cdiv(pixels, t.rows)
     y = room((runs, n, ho, wo, outputs), numbers.storage, x.device)
     stats = room((runs, count if statistics else 0, 2, outputs), torch.float32, x.device)
@@ -575,14 +573,14 @@ def _strided_gradient(
 
 
 def input_gradient(
-    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers, tiles: Tiles | None = None
+    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers
 ) -> tuple[Tensor, Tensor]:
     """dy [R, N, H+2, W+2, O] of a 3×3 convolution of stride 1 → the gradient of its input [R, N, H, W, I], plus `added`;
     behind `gate` if there is one, with its sums [R, T, 3, I] (see `through_gate`)."""
     runs, outputs, _, _, inputs = w.shape
     n, h, width = dy.shape[1], dy.shape[2] - 2, dy.shape[3] - 2
     pixels = n * h * width
-    t = tiles or tiles_for(inputs, BACKWARD)
+    t = tiles_for(inputs, BACKWARD)
     count = triton.cdiv(pixels, t.rows)
     dx = room((runs, n, h, width, inputs), torch.float32 if gate is None else numbers.storage, dy.device)
     sums = room((runs, 0 if gate is None else count, 3, inputs), torch.float32, dy.device)
@@ -597,13 +595,12 @@ def input_gradient(
 
 def strided_gradient(
     dy: Tensor, w: Tensor, dy2: Tensor, w2: Tensor, h: int, width: int, gate: Gate, numbers: Numbers,
-    tiles: Tiles | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same for a block of stride 2 on an input of h × width: w [R, O, 3, 3, I], and w2 [R, O, 1, 1, I] of the shortcut."""
     runs, outputs, _, _, inputs = w.shape
     n = dy.shape[1]
     most = n * ((h + 1) // 2) * ((width + 1) // 2)
-    t = tiles or tiles_for(inputs, BACKWARD)
+    t = tiles_for(inputs, BACKWARD)
     count = 4 * triton.cdiv(most, t.rows)
     dx = room((runs, n, h, width, inputs), numbers.storage, dy.device)
     sums = room((runs, count, 3, inputs), torch.float32, dy.device)
@@ -647,16 +644,14 @@ def _weight_gradient(
     tl.store(to, acc, mask=(o < O)[:, None] & ((k < K) & (k % C < I))[None, :])
 
 
-def weight_gradient(
-    x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers, tiles: Tiles | None = None
-) -> Tensor:
+def weight_gradient(x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers) -> Tensor:
     """x [R, N, H+2, W+2, C] and dy [R, N, Ho+2, Wo+2, O] → the gradient of the weights [R, O, k, k, I].
 
     The pixels are split into parts where the weights alone would not fill the device; the parts are added afterwards.
     """
     runs, n, ho, wo, outputs = dy.shape
     channels, pixels = x.shape[4], n * (ho - 2) * (wo - 2)
-    t = tiles or tiles_for(outputs, WEIGHTS)
+    t = tiles_for(outputs, WEIGHTS)
     if side * side * channels <= 64:  # the stem has no more weights
         t = t._replace(columns=64)
     blocks = triton.cdiv(side * side * channels, t.columns), triton.cdiv(outputs, t.rows)
