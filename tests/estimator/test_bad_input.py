@@ -173,6 +173,7 @@ SAMPLES = {
     "a sparse tensor": lambda x, _: torch.eye(4).to_sparse(),
     "a sparse matrix": lambda x, _: scipy.sparse.csr_matrix(np.eye(4, 3)),
     "a sparse array": lambda x, _: scipy.sparse.coo_array(np.eye(4, 3)),
+    "a sparse matrix of no rows": lambda x, _: scipy.sparse.coo_matrix(np.eye(4, 3)),
     "another container": lambda x, data: data.draw(CONTAINERS),
     "any rows": lambda x, data: data.draw(ROWS),
     "samples of others": lambda x, data: good(data.draw(st.sampled_from(["slda", "patches", "pictures", "texts"]))),
@@ -181,7 +182,8 @@ SAMPLES = {
 NEVER = {
     "NaN", "infinite", "too large for float32", "complex", "text among numbers", "objects", "a date", "masked", "none",
     "five dimensions", "a number", "of no value", "ragged", "images of two sizes",
-    "tensors of two shapes", "a sparse tensor", "a sparse matrix", "a sparse array", "another container",
+    "tensors of two shapes", "a sparse tensor", "a sparse matrix", "a sparse array",
+    "a sparse matrix of no rows", "another container",
 }  # fmt: skip
 NEVER_AGAIN = {"one sample alone", "wider", "narrower", "images of another size", "images of three channels"}
 # What is wrong with labels.

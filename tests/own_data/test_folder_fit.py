@@ -347,7 +347,8 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
         ("fit a --out through/model", "through/model lies in a, whose"),
         ("fit a --out model --size 20", "the model model was made with size 12, not 20; leave the option out"),
         ("fit a --out model --lr 0.3", "was made with lr its default, not 0.3"),
-        ("fit a --out vectors", "does not take square images of 8 bits a channel"),
+        ("fit a --out vectors", "the model vectors takes the rows of a table or array, not images."),
+        ("fit a --out narrow", "does not take square images of 8 bits a channel"),
     ],
 )
 def test_bad_input_is_one_sentence_and_changes_nothing(words, sentence, capsys, tmp_path, monkeypatch):
@@ -363,6 +364,8 @@ def test_bad_input_is_one_sentence_and_changes_nothing(words, sentence, capsys, 
     make(tmp_path / "broken", ["red"], each=1)
     (tmp_path / "broken" / "red" / "0000.png").write_bytes(b"")
     OnlineClassifier().partial_fit(np.eye(4), list("abcd")).save(tmp_path / "vectors")
+    narrow = np.zeros((4, 8, 9, 3), np.uint8)
+    OnlineClassifier("slda", backbone="patches").partial_fit(narrow, list("abcd")).save(tmp_path / "narrow")
     (tmp_path / "model" / ".lock").unlink(missing_ok=True)
     before = sorted((str(path), path.stat().st_mtime_ns) for path in tmp_path.rglob("*") if path.name != ".lock")
     out, err = run(*words.split(), code=2, capsys=capsys)

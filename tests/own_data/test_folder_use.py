@@ -186,6 +186,19 @@ def test_evaluate_counts_every_image(model, tmp_path, capsys):
     assert "Left out, since unreadable: 1 file." in text
 
 
+def test_evaluate_says_which_images_the_model_was_fitted_with(model, tmp_path, capsys):
+    photos = make(tmp_path / "photos", each=40)  # the first 30 of each class are those of the model
+    words = ("evaluate", str(model), str(photos), "--out", str(tmp_path / "out"))
+    _, err = run(*words, capsys=capsys)
+    assert "the model was fitted with 90 of these 120 images: its accuracy on them says little about new ones." in err
+    assert "fitted with 90 of these 120 images" in (tmp_path / "out" / "evaluation.html").read_text()
+    assert json.loads(run(*words, "--json", capsys=capsys)[0])["known"] == 90
+    new = make(tmp_path / "new", each=5, start=600)
+    out, err = run("evaluate", str(model), str(new), "--json", "--out", str(tmp_path / "out"), capsys=capsys)
+    assert json.loads(out)["known"] == 0
+    assert "fitted with" not in err + (tmp_path / "out" / "evaluation.html").read_text()
+
+
 def test_class_names_are_printed_as_they_stand(tmp_path, capsys):
     """rich would colour by the first, draw the second and fail at the third."""
     photos = make(tmp_path / "photos", ["green", "red"], each=10)

@@ -98,6 +98,36 @@ def test_the_table_that_is_read_is_not_written_over(model, tmp_path, capsys):
     assert path.read_bytes() == before
 
 
+def test_a_table_with_other_columns_than_a_fixed_model_is_one_sentence(tmp_path, capsys):
+    """Not one for each row: the header says it."""
+    rows = tables.rows(60)
+    numbers = [{"long": float(n), "wide": float(n % 7)} for n in range(60)]
+    classifier = OnlineClassifier("slda")
+    classifier.learn_many(numbers, [row["bird"] for row in rows])
+    classifier.save(tmp_path / "named")
+    x = np.array([list(row.values()) for row in numbers])
+    OnlineClassifier("slda").partial_fit(x, [row["bird"] for row in rows]).save(tmp_path / "unnamed")
+    path = tables.write(tmp_path / "t.csv", [{"wide": 1.0, "kind": row["bird"], "long": 2.0} for row in rows])
+    named = f"the model {tmp_path / 'named'}"
+
+    def said(model, path, *words):
+        return run("predict", str(tmp_path / model), str(path), *words, code=2, capsys=capsys)
+
+    assert said("named", path) == (
+        "",
+        f"mnemon: {path} has columns that {named} did not learn from: kind; --label names the column of labels, and --ignore "
+        "leaves columns out.\n",
+    )
+    assert run("predict", str(tmp_path / "named"), str(path), "--label", "kind", capsys=capsys)[0].count("\n") == 60
+    assert run("predict", str(tmp_path / "named"), str(path), "--ignore", "kind", capsys=capsys)[0].count("\n") == 60
+    lines = tables.write(tmp_path / "t.ndjson", numbers)  # each row has its own columns
+    assert run("predict", str(tmp_path / "named"), str(lines), capsys=capsys)[0].count("\n") == 60
+    short = tables.write(tmp_path / "short.csv", [{"wide": 1.0}])
+    assert said("named", short)[1] == f"mnemon: {short} lacks columns that {named} learned from: long.\n"
+    assert "unnamed learned rows of 2 numbers without names, not a table" in said("unnamed", path)[1]
+    assert "unnamed learned rows of 2 numbers without names, not a table" in said("unnamed", lines)[1]
+
+
 def test_a_full_disk_leaves_no_half_written_predictions(model, tmp_path, capsys, monkeypatch):
     path = tables.write(tmp_path / "t.csv", tables.rows(6))
 
@@ -134,6 +164,17 @@ def test_evaluate_counts_every_row(model, suffix, tmp_path, capsys):
     assert (data["rows"], data["right"], data["skipped"]) == (60, right, 0)
     assert sum(map(sum, data["confusion"]["true_by_predicted"])) == 60
     assert f"{right} of 60" in (tmp_path / "page" / "evaluation.html").read_text()
+
+
+def test_evaluate_says_how_many_rows_the_model_was_fitted_with(model, tmp_path, capsys):
+    words = ("--json", "--out", str(tmp_path / "page"))
+    grown = tables.write(tmp_path / "t.csv", tables.rows(250))  # 200 of them are the model's t.csv
+    out, err = run("evaluate", str(model), str(grown), *words, capsys=capsys)
+    assert "the model was fitted with 200 of these 250 rows: its accuracy on them says little about new ones." in err
+    assert json.loads(out)["known"] == 200
+    other = tables.write(tmp_path / "t.csv", tables.rows(60, start=700))  # of the same name
+    out, err = run("evaluate", str(model), str(other), *words, capsys=capsys)
+    assert (json.loads(out)["known"], "fitted with" in err) == (0, False)
 
 
 def test_evaluate_on_arrays_with_labels_as_floats(tmp_path, capsys):

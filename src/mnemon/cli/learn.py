@@ -47,7 +47,7 @@ def learn(
     sources: Sources,
     label: Annotated[
         str | None,
-        unset("the column with the label", "NAME", "as for the model's tables before; label, y, class or target"),
+        unset("the column with the label", "NAME", "as `mnemon fit` had it; else label, y, class or target"),
     ] = None,
     format: Annotated[
         str | None, unset("ndjson, csv, parquet or tar", "NAME", "by the name of the file; stdin: ndjson")

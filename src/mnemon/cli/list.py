@@ -47,7 +47,7 @@ def _methods() -> None:
     plugins.use_installed()
     table(
         "methods (computing: the multiplications of a step beside ER's; docs/choosing.md has times)",
-        ("name", WHAT, "other than ER in", "computing", "source"),
+        ("name", WHAT, "differs from ER in", "computing", "source"),
         [
             (m.name, m.summary, ", ".join(m.changes()) or "-", m.cost, m.citation)
             for m in plugins.known("method").values()

@@ -91,7 +91,7 @@ def run(
     Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs go on where they stopped, finished ones
     are not repeated. A dataset that is not here yet is fetched first.
 
-    --help lists the hyper-parameters of all methods and losses; behind --method NAME, and --loss, those that these take.
+    --help lists the hyper-parameters of all methods and losses; after --method NAME (and --loss NAME), only theirs.
     """
     from mnemon.experiments import protocol
     from mnemon.experiments.runner import run_all

@@ -25,7 +25,8 @@ def listed(X: Any) -> Any:
     X = arrays.drained(X)
     if arrays.is_frame(X):
         return X
-    if isinstance(X, Mapping) or not isinstance(X, Iterable):
+    sparse = hasattr(X, "toarray")  # an Iterable, but of no rows in some formats and versions of scipy
+    if isinstance(X, Mapping) or sparse or not isinstance(X, Iterable):
         raise MnemonError(f"samples come as a frame or a list of dicts, not as {type(X).__name__}.")
     return list(X)
 

@@ -106,8 +106,9 @@ class Cosine(CrossEntropy):
 
 @dataclass(frozen=True)
 class PCRLoss(Cosine):
-    """PCR: each sample is compared with the proxy of every sample of the batch, so a class that has n_c samples in it counts
-    n_c times: cross-entropy of cos(f, p_c)/τ + log n_c over the classes of the batch."""
+    """PCR: cross-entropy of cos(f, p_c)/τ + log n_c over the classes of the batch.
+
+    Each sample is compared with the proxy of every sample of the batch: a class that has n_c samples in it counts n_c times."""
 
     name: ClassVar[str] = "pcr"
     temperature: float = option(0.09, TEMPERATURE, above=0)

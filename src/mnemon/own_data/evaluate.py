@@ -16,8 +16,9 @@ from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 from mnemon.own_data import folder as folders
 from mnemon.own_data.images import ImageModel
+from mnemon.own_data.journal import Journal, table_key
 from mnemon.own_data.predict import Predicted, predict, predict_rows
-from mnemon.own_data.readers.reader import Reader
+from mnemon.own_data.readers.reader import Reader, holds
 from mnemon.runtime.progress import SILENT, Bar, Progress
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Evaluation(NamedTuple):
     learned: list[bool]  # whether the model knows the label
     skipped: int  # samples that could not be read
     unit: str = "image"  # what a sample is
+    known: int = 0  # samples that `mnemon fit` gave the model before
 
     @property
     def samples(self) -> int:
@@ -81,6 +83,7 @@ class Evaluation(NamedTuple):
             "right": self.right,
             "accuracy": self.accuracy,
             "skipped": self.skipped,
+            "known": self.known,
             "classes": [self._class(c) for c in self.classes()],
             "confusion": {"labels": self.labels, "true_by_predicted": self.matrix.tolist()},
         }
@@ -93,12 +96,13 @@ class Evaluation(NamedTuple):
 def evaluate(model: ImageModel, folder: Path, *, progress: Progress = SILENT) -> Evaluation:
     """Predict every image of the class folders. A class the model never met counts as wrong; a file that cannot be read
     does not count; warnings name it, and files that are no images of a class."""
-    files = folders.files_of(folder)
+    files, journal = folders.files_of(folder), Journal(model.classifier._beside)
     with progress.stage(f"evaluate {folder.name}", len(files)) as bar:
         found = predict(model, [file.path for file in files])
-        return _counted(
+        result = _counted(
             model.classifier, "image", bar, ((file.label, each) for file, each in zip(files, found, strict=True))
         )
+    return _told(result._replace(known=sum(_knows(journal, file) for file in files)))
 
 
 def evaluate_rows(
@@ -107,7 +111,25 @@ def evaluate_rows(
     """The same for the rows of a table or array."""
     with progress.stage(f"evaluate {name}", unit="rows") as bar:
         found = predict_rows(classifier, reader, labelled=True)
-        return _counted(classifier, "row", bar, ((each.true, each) for each in found))
+        result = _counted(classifier, "row", bar, ((each.true, each) for each in found))
+    read = Journal(classifier._beside).tables.get(table_key(reader.path), ())
+    return _told(result._replace(known=max((at.rows for at in read if holds(reader, at)), default=0)))
+
+
+def _knows(journal: Journal, file: folders.File) -> bool:
+    try:
+        return folders.digest(file) in journal
+    except MnemonError:  # it was named when it was to be predicted
+        return False
+
+
+def _told(found: Evaluation) -> Evaluation:
+    if found.known:
+        logger.warning(
+            f"the model was fitted with {found.known:,} of these {found.samples + found.skipped:,} {found.unit}s: its "
+            "accuracy on them says little about new ones."
+        )
+    return found
 
 
 def _counted(

@@ -29,6 +29,8 @@ class ImageModel:
     def of(cls, classifier: OnlineClassifier, folder: Path) -> ImageModel:
         """Of the classifier that was saved in this folder."""
         shape, dtype, *_ = classifier._model.inputs
+        if len(shape) == 1:
+            raise MnemonError(f"the model {folder} takes the rows of a table or array, not images.")
         if len(shape) != 3 or dtype != torch.uint8 or shape[0] not in (1, 3) or shape[1] != shape[2]:
             raise MnemonError(
                 f"the model {folder} does not take square images of 8 bits a channel, so it cannot be used with image "

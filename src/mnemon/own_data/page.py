@@ -68,6 +68,11 @@ def page(found: Evaluation, *, model: str, data: str) -> str:
             f"Never shown to the model, so counted as wrong: {_listed([c.label for c in unknown])} "
             f"({names.plural(sum(c.samples for c in unknown), found.unit)})."
         )
+    if found.known:
+        notes.append(
+            f"The model was fitted with {found.known:,} of these {names.plural(found.samples + found.skipped, found.unit)}: "
+            "its accuracy on them says little about new ones."
+        )
     if found.skipped:
         what = "file" if found.unit == "image" else found.unit
         notes.append(f"Left out, since unreadable: {names.plural(found.skipped, what)}.")
