@@ -53,6 +53,20 @@ def test_files_are_learned_once_and_go_on_as_they_grow(tmp_path, capsys):
     assert loaded.classes_.tolist() == ["class 0", "class 1", "new"]
 
 
+def test_a_new_model_may_follow_drift(tmp_path, capsys):
+    path, model = tmp_path / "rows.ndjson", tmp_path / "model"
+    path.write_text(lines(40))
+    for wrong in ("soon", "-1"):
+        _, err = run("learn", str(model), str(path), "--half-life", wrong, code=2, capsys=capsys)
+        assert "number of samples of a class" in err
+    assert not model.exists()
+    run("learn", str(model), str(path), "--half-life", "auto", *SMALL, capsys=capsys)
+    assert OnlineClassifier.load(model).half_life == "auto"
+    run("learn", str(model), str(path), "--half-life", "auto", capsys=capsys)
+    run("learn", str(tmp_path / "fading"), str(path), "--half-life", "500", *SMALL, capsys=capsys)
+    assert OnlineClassifier.load(tmp_path / "fading").half_life == 500
+
+
 def test_stopped_in_the_middle_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
     path, model = tmp_path / "rows.ndjson", tmp_path / "model"
     path.write_text(lines(350))

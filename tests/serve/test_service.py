@@ -704,6 +704,57 @@ def test_what_the_model_warns_of_is_one_message(serve, caplog):
     assert sum("varies by less than float32" in message for message in caplog.messages) == 1
 
 
+def test_every_drift_is_told_and_is_in_the_state(serve, caplog):
+    rng = np.random.default_rng(0)
+
+    def day(centres):
+        y = rng.permutation(np.repeat([1, 2, 3], 200))
+        return (rng.normal(size=(600, 2)) + np.array([centres[c] for c in y])).astype(np.float32), y.tolist()
+
+    service = serve(options={"method": "slda", "half_life": "auto"})
+    first, swapped = {1: (0, 9), 2: (9, 0), 3: (-9, -9)}, {1: (9, 0), 2: (0, 9), 3: (-9, -9)}
+    for centres in (first, first, swapped, swapped, swapped, first, first):
+        service.learn(*day(centres))
+        settled(service)
+    drifts = service.published.drifts
+    assert [drift.classes[0] for drift in drifts].count(1) == [drift.classes[0] for drift in drifts].count(2) == 2
+    assert {drift.classes[0] for drift in drifts} == {1, 2}
+    told = [event["reason"] for event in service.learning.log.after(0) if event["event"] == "warned"]
+    for drift in drifts:  # labels that are numbers, and a class that changes for the second time, are other events
+        named = f"{drift.classes[0]} (after {drift.samples:,} samples)"
+        assert sum(named in reason for reason in told) == sum(named in message for message in caplog.messages) == 1
+
+
+@METHODS
+def test_retracted_samples_leave_the_disk(serve, options, monkeypatch):
+    service = serve(options=options)
+    service.learn(*samples(40))
+    secret, labels = samples(3, 7)
+    ack = service.learn(secret, labels)
+    service.learn(*samples(40, 1))
+    settled(service)
+
+    def on_disk():
+        found = 0
+        for path in service.folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # a snapshot that is being replaced
+                found += path.read_bytes().count(secret[0].tobytes())
+        return found
+
+    assert on_disk() > 0
+    service.retract(ack.position).result(60)
+    service.learn(*samples(5, 2))
+    settled(service)
+    assert on_disk() > 0  # in the journal: samples before these can still be retracted from a network
+    service.close()
+    monkeypatch.setattr(learning, "ERASE_AFTER", 0.0)
+    service = serve()
+    wait_for(lambda: on_disk() == 0)
+    before = learned_bytes(service)
+    service.close()
+    assert learned_bytes(serve()) == before
+
+
 # --- tables with named features
 
 

@@ -15,11 +15,13 @@ from mnemon.cli.new_model import (
     NewBackbone,
     NewBatchSize,
     NewExam,
+    NewHalfLife,
     NewMemorySize,
     NewMethod,
     NewRate,
     NewSeed,
     NewSize,
+    aging,
 )
 from mnemon.cli.options import Device, Quiet, flag, unset
 from mnemon.cli.table_options import Missing, Separator, columns
@@ -61,6 +63,7 @@ def learn(
     memory_size: NewMemorySize = None,
     batch_size: NewBatchSize = None,
     lr: NewRate = None,
+    half_life: NewHalfLife = None,
     exam: NewExam = None,
     seed: NewSeed = None,
     size: NewSize = None,
@@ -88,6 +91,7 @@ def learn(
         "memory_size": memory_size,
         "batch_size": batch_size,
         "lr": lr,
+        "half_life": aging(half_life),
         "exam": exam,
         "seed": seed,
     }

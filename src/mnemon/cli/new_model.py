@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
+from mnemon.errors import MnemonError
+
 
 def of_new_model(text: str, default: str, metavar: str = "NAME") -> Any:
     """Describe an option that is fixed once the model is made."""
@@ -19,8 +21,24 @@ NewBackbone = Annotated[str | None, of_new_model("what makes features of a sampl
 NewMemorySize = Annotated[int | None, of_new_model("samples kept for replay and class means", "1000", "INT")]
 NewBatchSize = Annotated[int | None, of_new_model("new samples per step", "10", "INT")]
 NewRate = Annotated[float | None, of_new_model("learning rate", "one that works without tuning", "FLOAT")]
+NewHalfLife = Annotated[
+    str | None,
+    of_new_model(
+        "samples of a class after which one counts half; auto: once the class has drifted", "nothing ages", "N|auto"
+    ),
+]
 NewExam = Annotated[
     int | None, of_new_model("samples of a class held out of learning, to ask what it forgot", "20", "INT")
 ]
 NewSeed = Annotated[int | None, of_new_model("of the network and the replay", "0", "INT")]
 NewSize = Annotated[int | None, of_new_model("bring images to this many pixels a side", "32", "PIXELS")]
+
+
+def aging(text: str | None) -> float | str | None:
+    """The value of --half-life."""
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise MnemonError(f"--half-life is a number of samples of a class, or auto, not {text!r}.") from None

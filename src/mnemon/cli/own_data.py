@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
-from mnemon.cli.new_model import NewBatchSize, NewMemorySize, NewMethod, NewRate, of_new_model
+from mnemon.cli.new_model import NewBatchSize, NewHalfLife, NewMemorySize, NewMethod, NewRate, aging, of_new_model
 from mnemon.cli.options import Device, Quiet, flag, unset
 from mnemon.cli.output import count, printable, table
 from mnemon.cli.table_options import (
@@ -96,12 +96,7 @@ def fit(
     gamma: Annotated[
         float | None, of_new_model("weight of the discriminative loss", "one that works without tuning", "FLOAT")
     ] = None,
-    half_life: Annotated[
-        str | None,
-        of_new_model(
-            "samples of a class after which one counts half; auto: once the class has drifted", "nothing ages", "N|auto"
-        ),
-    ] = None,
+    half_life: NewHalfLife = None,
     exam: Annotated[
         int | None, of_new_model("samples of a class held out of learning, to calibrate confidence", "20", "INT")
     ] = None,
@@ -152,7 +147,7 @@ def fit(
         replay_size=replay_size,
         lr=lr,
         gamma=gamma,
-        half_life=_half_life(half_life),
+        half_life=aging(half_life),
         exam=exam,
         seed=seed,
     )
@@ -166,15 +161,6 @@ def fit(
         line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} {unit} asked about"
         print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))
     print(f"model: {out} ({count(done.samples, unit[:-1])} learned, {count(len(done.labels), 'class')})")
-
-
-def _half_life(text: str | None) -> float | str | None:
-    if text is None or text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise MnemonError(f"--half-life is a number of samples of a class, or auto, not {text!r}.") from None
 
 
 def _forget(source: Path | None, out: Path, label: str) -> None:

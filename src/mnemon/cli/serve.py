@@ -14,11 +14,13 @@ from mnemon.cli.new_model import (
     NewBackbone,
     NewBatchSize,
     NewExam,
+    NewHalfLife,
     NewMemorySize,
     NewMethod,
     NewRate,
     NewSeed,
     NewSize,
+    aging,
 )
 from mnemon.cli.options import Device, unset
 from mnemon.errors import MnemonError
@@ -53,6 +55,7 @@ def serve(
     memory_size: NewMemorySize = None,
     batch_size: NewBatchSize = None,
     lr: NewRate = None,
+    half_life: NewHalfLife = None,
     exam: NewExam = None,
     seed: NewSeed = None,
     size: NewSize = None,
@@ -94,6 +97,7 @@ def serve(
         "memory_size": memory_size,
         "batch_size": batch_size,
         "lr": lr,
+        "half_life": aging(half_life),
         "exam": exam,
         "seed": seed,
     }

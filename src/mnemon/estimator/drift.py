@@ -38,6 +38,7 @@ PLACED = 8  # samples of another class from which on its place is known
 GRID = 2.0**-12  # values are multiples of it, so that sums over a window are exact and do not depend on the chunks
 COUNTS = 2**53
 FLOAT32 = float(np.finfo(np.float32).max)
+WORD = "drift: "  # how the sentence about it begins
 LEAST = 0.01  # variance of a coordinate, in its units
 PIECE = (256, 16_384)  # samples looked at together: few in the beginning, while the classes find their places …
 VALUES = 2**21  # … and so many that their values stay in a processor's caches
@@ -368,4 +369,4 @@ def sentence(drifts: list[Drift], half_life: float | str | None) -> str:
         advice = "what was learned of them before counts little from now on"
     else:
         advice = "older samples fade with its half_life"
-    return f"drift: the samples of {', '.join(named)} are no longer what they were; {advice}."
+    return f"{WORD}the samples of {', '.join(named)} are no longer what they were; {advice}."

@@ -68,6 +68,9 @@ def opened(path: Path) -> sqlite3.Connection:
         )  # first: the log then needs no shared memory, and nobody else reads
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        db.execute(
+            "PRAGMA secure_delete = ON"
+        )  # what is deleted is overwritten: it may be what somebody asked to be deleted
         _check(db, path)
     except sqlite3.Error as error:
         db.close()

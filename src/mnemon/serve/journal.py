@@ -189,6 +189,13 @@ class Journal:
                 return
             after = rows[-1][0]
 
+    def holds(self, kind: str) -> bool:
+        """Whether an event of this kind is there that is not about to be deleted."""
+        with self._db_lock:
+            query = "SELECT EXISTS (SELECT 1 FROM events WHERE kind = ? AND seq > ?)"
+            (found,) = self._db.execute(query, (kind, self.reach)).fetchone()
+        return bool(found)
+
     def first_waiting(self, position: int) -> int | None:
         """The event with the first samples behind this position."""
         with self._db_lock:
@@ -325,6 +332,9 @@ class Journal:
             self.pruned = self.pruned if last is None else last
             for _, key in gone:
                 self._memory.keys.pop(key, None)
+            if last is not None and last >= target:
+                with self._db_lock, contextlib.suppress(sqlite3.Error):  # the log still holds what was deleted
+                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with self._wake:
             if last is None or (last >= target and self._prune_to == target):
                 self._prune_to = 0

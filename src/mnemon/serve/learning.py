@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import threading
@@ -21,7 +22,7 @@ from mnemon.runtime import heap, warn
 from mnemon.serve import snapshots
 from mnemon.serve.best import Best
 from mnemon.serve.curve import Curve
-from mnemon.serve.events import SAMPLES, Draft, Event, JournalFailed, NoSpace
+from mnemon.serve.events import RETRACTED, SAMPLES, Draft, Event, JournalFailed, NoSpace
 from mnemon.serve.journal import Journal
 from mnemon.serve.log import Log
 from mnemon.serve.published import Published, publish
@@ -37,6 +38,9 @@ SAVE_SHARE = 0.1
 REPLAY = 0.5  # of the time for recovery, for learning again; the rest is for reading and checking the journal
 JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
+ERASE_AFTER = (
+    3600.0  # seconds until retracted samples leave the disk: until then, samples before them can be retracted, too
+)
 NICE = 5  # of this thread
 
 
@@ -79,6 +83,8 @@ class Learning:
         self._place, self._saved = snapshot.place, snapshot.place.learned
         self._unsaved_seconds, self._unsaved_bytes = replayed, 0
         self._published_at = self._publishing = self._next_save = 0.0
+        # When retracted samples are to leave the disk; those of an earlier start still may lie there.
+        self._erase_at = time.monotonic() + ERASE_AFTER if journal.holds(RETRACTED) else math.inf
         self._wake = threading.Condition()
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
@@ -157,8 +163,10 @@ class Learning:
     def _turn_of_loop(self) -> bool:
         """One chunk, retraction, publication or snapshot; whether there is to be another turn."""
         with self._wake:
-            while not (self._arrivals or self._commands or self._closing or self.state.backlog or self._due()):
-                self._wake.wait(self._until_due())
+            while not (
+                self._arrivals or self._commands or self._closing or self.state.backlog or self._patience() == 0.0
+            ):
+                self._wake.wait(self._patience())
             while self._arrivals:
                 self.state.add(self._arrivals.popleft())
             self._arriving_bytes = 0
@@ -170,7 +178,7 @@ class Learning:
             return False
         if self.state.backlog:
             self._chunk()
-        if self._due():
+        if self._until_due() == 0.0:
             self._publish()
         if self._save_is_due():
             self._save()
@@ -238,8 +246,9 @@ class Learning:
 
     # --- publishing and saving
 
-    def _due(self) -> bool:
-        return self._until_due() == 0.0
+    def _patience(self) -> float | None:
+        """Seconds until it is time to publish or to erase; None: there is nothing to wait for."""
+        return min((each for each in (self._until_due(), self._until_erasing()) if each is not None), default=None)
 
     def _until_due(self) -> float | None:
         """Seconds until it is time to publish: at once when nothing waits, else now and then, and always within its share of
@@ -262,13 +271,21 @@ class Learning:
 
     def _save_is_due(self) -> bool:
         much = self._unsaved_seconds > REPLAY * self._recovery or self._unsaved_bytes > JOURNAL_BYTES
-        return much and time.monotonic() >= self._next_save and self.journal.failed is None
+        may = time.monotonic() >= self._next_save and self.journal.failed is None
+        return (much and may) or self._until_erasing() == 0.0
+
+    def _until_erasing(self) -> float | None:
+        """Seconds until the next snapshot for the sake of retracted samples, which leave the disk when two snapshots have been
+        written without them. None: there are none, or no snapshot can be written."""
+        if self._erase_at == math.inf or self.journal.failed or self.state.classifier._model_or_none() is None:
+            return None
+        return max(max(self._erase_at, self._next_save) - time.monotonic(), 0.0)
 
     def _save(self) -> None:
         """Write a snapshot, and let the events go that two snapshots have. One that cannot be written is said: the journal
         still has everything."""
-        state = self.state
-        if state.classifier._model_or_none() is None or state.learned == self._saved:
+        state, erases = self.state, self._until_erasing() == 0.0
+        if state.classifier._model_or_none() is None or (state.learned == self._saved and not erases):
             return
         began = time.monotonic()
         place = Place(self._place.number + 1, self.journal.seq, state.learned)
@@ -287,6 +304,8 @@ class Learning:
         if older.number > 0:
             waiting = self.journal.first_waiting(older.learned)
             self.journal.prune(older.seq if waiting is None else min(older.seq, waiting - 1))
+            if erases and not self.journal.holds(RETRACTED):
+                self._erase_at = math.inf
 
     # --- taking back
 
@@ -351,6 +370,7 @@ class Learning:
         self._save()  # those with the retracted samples are replaced
 
     def _after_retraction(self, event: Event) -> None:
+        self._erase_at = min(self._erase_at, time.monotonic() + ERASE_AFTER)
         self._publish()
         self.log.add("retracted", **summary(event))
         if not self._classes() and all(each.position in self.state.retracted for each in self.state.backlog):

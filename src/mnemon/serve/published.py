@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemon.estimator import OnlineClassifier
+from mnemon.estimator.drift import Drift
 from mnemon.estimator.frozen import Frozen
 from mnemon.estimator.model import exam_of
 from mnemon.learning.labels import Label
@@ -33,6 +35,7 @@ class Published(NamedTuple):
     memory: Rows | None = None  # what is replayed
     exam: Rows | None = None  # what is asked and never learned
     results: NDArray[np.int64] | None = None  # of the exam [classes, 2]: samples asked, and predicted right
+    drifts: Sequence[Drift] = ()  # noticed so far
 
     @property
     def labels(self) -> list[Label]:
@@ -52,7 +55,7 @@ def publish(classifier: OnlineClassifier, learned: int) -> Published:
     if model is None:
         return Published(classifier, None, None, learned, [])
     with model.lock:
-        frozen, learner = model.frozen(), model.learner
+        frozen, learner, drifts = model.frozen(), model.learner, model.drifts()
         counts = learner.counts[: len(frozen.labels)].tolist()
         for c, held_out in getattr(exam_of(model.parts), "rows", {}).items():
             counts[c] += len(held_out)
@@ -63,4 +66,5 @@ def publish(classifier: OnlineClassifier, learned: int) -> Published:
     results = frozen.exam_results()
     exam = Rows(*(each.numpy() for each in frozen.held_out)) if results.any() else None
     kind = samples.model_kind(classifier)
-    return Published(classifier, frozen, kind, learned, counts, memory, exam, results if exam is not None else None)
+    known = results if exam is not None else None
+    return Published(classifier, frozen, kind, learned, counts, memory, exam, known, drifts)

@@ -1,10 +1,12 @@
-"""What the estimator warns of, as messages of a server: one line for each model and kind, not one for each chunk."""
+"""What the estimator warns of, as messages of a server: one line for each model and kind, not one for each chunk. Drift is
+told each time: it is another event."""
 
 from __future__ import annotations
 
 import logging
 import re
 
+from mnemon.estimator import drift
 from mnemon.serve.log import Log
 
 logger = logging.getLogger(__name__)
@@ -18,7 +20,7 @@ class Warned:
         self._said: set[str] = set()
 
     def __call__(self, sentence: str) -> None:
-        kind = re.sub(r"\d[\d,.]*", "0", sentence)
+        kind = sentence if sentence.startswith(drift.WORD) else re.sub(r"\d[\d,.]*", "0", sentence)
         if kind not in self._said:
             self._said.add(kind)
             self._log.add("warned", reason=sentence)

@@ -345,6 +345,19 @@ def test_the_exam_tells_what_was_forgotten_also_after_a_restart(http, tmp_path):
     assert again.get(f"{route}/curves").json()["exam"] == exam
 
 
+def test_drift_is_in_the_status_and_in_the_metrics(http):
+    client = http(options={"method": "slda", "half_life": "auto"})
+    rng = np.random.default_rng(0)
+    for a, b in ((0, 9), (0, 9), (9, 0)):
+        x = np.concatenate([rng.normal(a, 1, (200, 2)), rng.normal(b, 1, (200, 2))]).tolist()
+        body = {"x": x, "y": ["a"] * 200 + ["b"] * 200}
+        client.post(LEARN, json=body, params={"wait": "published"}).raise_for_status()
+    drifts = client.get("/v1/models/model").json()["drifts"]
+    assert sorted(drift["label"] for drift in drifts) == ["a", "b"]
+    assert all(800 < drift["when"] <= 1200 and 400 < drift["samples"] <= 600 for drift in drifts)
+    assert 'mnemon_drifts_total{model="model"} 2.0' in client.get("/metrics").text
+
+
 def test_a_model_without_an_exam_has_none(http):
     client = taught(http(options=SMALL | {"exam": 0}), 10)
     assert client.get("/v1/models/model/curves").json()["exam"] is None

@@ -65,6 +65,12 @@ class ClassCount(BaseModel):
     samples: int
 
 
+class Drift(BaseModel):
+    label: LabelValue
+    when: int = Field(description="samples learned before it was noticed")
+    samples: int = Field(description="samples of the class by then")
+
+
 class ModelStatus(BaseModel):
     name: str
     acknowledged: int = Field(description="samples on the disk")
@@ -77,6 +83,7 @@ class ModelStatus(BaseModel):
     features: list[str] | None = Field(description="their names, where they have some")
     image_size: int = Field(description="pixels a side to which images are brought")
     method: str
+    drifts: list[Drift] = Field(description="classes whose samples changed, the last 100 times")
     rates: Rates
     failed: str | None = Field(description="why no more samples are taken")
 

@@ -43,6 +43,9 @@ class Metrics(Collector):
             "refused": CounterMetricFamily(
                 "mnemon_requests_refused", "requests whose loss was not finite", labels=["model"]
             ),
+            "drifts": CounterMetricFamily(
+                "mnemon_drifts", "times that the samples of a class were noticed to have changed", labels=["model"]
+            ),
         }
         gauges = {
             "classes": GaugeMetricFamily("mnemon_classes", "classes", labels=["model"]),
@@ -69,6 +72,7 @@ class Metrics(Collector):
             counters["published"].add_metric([name], published.learned)
             counters["commits"].add_metric([name], model.journal.commits)
             counters["refused"].add_metric([name], len(learning.state.refused))
+            counters["drifts"].add_metric([name], len(published.drifts))
             gauges["classes"].add_metric([name], len(published.labels))
             gauges["waiting"].add_metric([name], learning.waiting_bytes)
             gauges["rate"].add_metric([name], learning.rate)

@@ -22,6 +22,7 @@ from mnemon.serve.samples import Samples, encode
 from mnemon.serve.service import Service
 
 LATELY = 1000
+DRIFTS = 100  # the newest, in a status
 SHEET, PIXELS = 200, 16_000_000  # classes of which thumbnails are shown, and pixels of all of them
 BYTES = 16 * 2**20  # of JSON, for the rows of the memory
 
@@ -42,6 +43,10 @@ def status(name: str, model: Service) -> dict[str, Any]:
         "features": names,
         "image_size": model.size,
         "method": learning.state.method,
+        "drifts": [
+            {"label": drift.classes[0], "when": drift.when, "samples": drift.samples}
+            for drift in published.drifts[-DRIFTS:]
+        ],
         "rates": {
             "learned_per_second": round(learning.rate, 1),
             "waiting": waiting,
