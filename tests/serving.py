@@ -39,14 +39,14 @@ FORKS = """
 import json, os, sys
 from pathlib import Path
 from mnemon.runtime.signals import watched
-from mnemon.serve import learning
+from mnemon.serve import schedule
 from mnemon.serve.http import gate
 from mnemon.serve.journal import Journal
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.server import listening, serve
 
 told = json.loads(sys.argv[1])
-learning.SAVE_SHARE = told["save_share"]
+schedule.SAVE_SHARE = told["save_share"]
 if told["whole_journal"]:
     Journal.prune = lambda self, seq: None
 pid = 0

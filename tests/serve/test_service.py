@@ -20,7 +20,7 @@ from mnemon.estimator import saving
 from mnemon.estimator.served import JOURNAL
 from mnemon.own_data.fit import fit
 from mnemon.serve import journal as journals
-from mnemon.serve import learning, state
+from mnemon.serve import learning, schedule, state
 from mnemon.serve.events import CUT, KeyReused, NoSpace
 from mnemon.serve.http.models import Models
 from mnemon.serve.journal import Journal
@@ -135,7 +135,7 @@ def test_a_crash_at_any_moment_changes_no_byte(serve, options, monkeypatch):
 @pytest.fixture
 def saved_often(monkeypatch):
     """A snapshot after each chunk."""
-    monkeypatch.setattr(learning, "SAVE_SHARE", 1)
+    monkeypatch.setattr(schedule, "SAVE_SHARE", 1)
     return {"recovery": 0.0}
 
 
@@ -747,7 +747,7 @@ def test_retracted_samples_leave_the_disk(serve, options, monkeypatch):
     settled(service)
     assert on_disk() > 0  # in the journal: samples before these can still be retracted from a network
     service.close()
-    monkeypatch.setattr(learning, "ERASE_AFTER", 0.0)
+    monkeypatch.setattr(schedule, "WITHIN", 0.0)
     service = serve()
     wait_for(lambda: on_disk() == 0)
     before = learned_bytes(service)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import sys
 import threading
@@ -27,6 +26,7 @@ from mnemon.serve.journal import Journal
 from mnemon.serve.log import Log
 from mnemon.serve.published import Published, publish
 from mnemon.serve.recovery import OutOfReach, check_reach, restore
+from mnemon.serve.schedule import Schedule
 from mnemon.serve.snapshots import Place, Snapshot
 from mnemon.serve.state import Piece, Retraction, State, cut_draft, refusal_draft, retraction_draft, summary
 from mnemon.serve.waiting import Waiting
@@ -34,13 +34,7 @@ from mnemon.serve.waiting import Waiting
 logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
 PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the learner's time
-SAVE_SHARE = 0.1
-REPLAY = 0.5  # of the time for recovery, for learning again; the rest is for reading and checking the journal
-JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
-ERASE_AFTER = (
-    3600.0  # seconds until retracted samples leave the disk: until then, samples before them can be retracted, too
-)
 NICE = 5  # of this thread
 
 
@@ -79,12 +73,12 @@ class Learning:
         self.failed: str | None = None  # why nothing more is learned
         self.rate = 0.0  # samples per second of learning
         self._folder, self._fresh, self._device = folder, fresh, device
-        self._recovery, self._turn, self._emptied = recovery, turn, emptied
-        self._place, self._saved = snapshot.place, snapshot.place.learned
-        self._unsaved_seconds, self._unsaved_bytes = replayed, 0
-        self._published_at = self._publishing = self._next_save = 0.0
-        # When retracted samples are to leave the disk; those of an earlier start still may lie there.
-        self._erase_at = time.monotonic() + ERASE_AFTER if journal.holds(RETRACTED) else math.inf
+        self._turn, self._emptied = turn, emptied
+        self._place = snapshot.place
+        self._schedule = Schedule(recovery, replayed)
+        if state.learned > snapshot.place.learned or journal.holds(RETRACTED):
+            self._schedule.changed()
+        self._published_at = self._publishing = 0.0
         self._wake = threading.Condition()
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
@@ -105,6 +99,11 @@ class Learning:
             self._arrivals.extend(samples)
             self._arriving_bytes += sum(len(event.payload) for event in samples)
             self._wake.notify_all()
+
+    @property
+    def saved(self) -> int:
+        """Samples that the newest snapshot has learned."""
+        return self._place.learned
 
     @property
     def waiting_bytes(self) -> int:
@@ -180,7 +179,7 @@ class Learning:
             self._chunk()
         if self._until_due() == 0.0:
             self._publish()
-        if self._save_is_due():
+        if self._until_save() == 0.0:
             self._save()
         return True
 
@@ -202,8 +201,7 @@ class Learning:
                 self.log.add("refused", position=position, reason=why)
         now = (to - before) / max(seconds, 1e-6)
         self.rate = now if self.rate == 0 else 0.8 * self.rate + 0.2 * now
-        self._unsaved_seconds += time.perf_counter() - began
-        self._unsaved_bytes += bytes_before - state.waiting_bytes
+        self._schedule.learned(time.perf_counter() - began, bytes_before - state.waiting_bytes)
         for label in self._classes()[len(classes) :]:
             self.log.add("class", label=label)
         self._waiting.tell()
@@ -247,8 +245,8 @@ class Learning:
     # --- publishing and saving
 
     def _patience(self) -> float | None:
-        """Seconds until it is time to publish or to erase; None: there is nothing to wait for."""
-        return min((each for each in (self._until_due(), self._until_erasing()) if each is not None), default=None)
+        """Seconds until it is time to publish or to save; None: there is nothing to wait for."""
+        return min((each for each in (self._until_due(), self._until_save()) if each is not None), default=None)
 
     def _until_due(self) -> float | None:
         """Seconds until it is time to publish: at once when nothing waits, else now and then, and always within its share of
@@ -269,48 +267,60 @@ class Learning:
         self.log.add("published", learned=self.published.learned)
         self._waiting.tell()
 
-    def _save_is_due(self) -> bool:
-        much = self._unsaved_seconds > REPLAY * self._recovery or self._unsaved_bytes > JOURNAL_BYTES
-        may = time.monotonic() >= self._next_save and self.journal.failed is None
-        return (much and may) or self._until_erasing() == 0.0
+    def _until_save(self) -> float | None:
+        """Seconds until a snapshot is due; None: there is nothing to be saved, or it cannot be."""
+        return None if self.journal.failed is not None or self._is_empty() else self._schedule.until()
 
-    def _until_erasing(self) -> float | None:
-        """Seconds until the next snapshot for the sake of retracted samples, which leave the disk when two snapshots have been
-        written without them. None: there are none, or no snapshot can be written."""
-        if self._erase_at == math.inf or self.journal.failed or self.state.classifier._model_or_none() is None:
-            return None
-        return max(max(self._erase_at, self._next_save) - time.monotonic(), 0.0)
+    def _is_empty(self) -> bool:
+        return self.state.classifier._model_or_none() is None
 
     def _save(self) -> None:
-        """Write a snapshot, and let the events go that two snapshots have. One that cannot be written is said: the journal
-        still has everything."""
-        state, erases = self.state, self._until_erasing() == 0.0
-        if state.classifier._model_or_none() is None or (state.learned == self._saved and not erases):
-            return
-        began = time.monotonic()
-        place = Place(self._place.number + 1, self.journal.seq, state.learned)
+        """Write a snapshot if there is anything to be saved. One that cannot be written is said: the journal still has
+        everything."""
         try:
-            snapshots.save(self._folder, state.classifier, place, self.curve.points, self.best.table(self._classes()))
+            self._write_snapshot()
         except MnemonError as error:
             logger.warning(f"no snapshot was saved: {error}")
             self.log.add("unsaved", reason=str(error))
-            self._next_save = time.monotonic() + 60
+            self._schedule.failed()
+
+    def _write_snapshot(self) -> None:
+        """Write a snapshot, and let the events go that two snapshots have. While retracted samples are among those left,
+        another snapshot is to follow."""
+        if self._is_empty() or not self._schedule.is_needed:
             return
+        state, began = self.state, time.monotonic()
+        place = Place(self._place.number + 1, self.journal.seq, state.learned)
+        snapshots.save(self._folder, state.classifier, place, self.curve.points, self.best.table(self._classes()))
         heap.trim()  # each publication is a copy of the model
         older, self._place = self._place, place
-        self._saved, self._unsaved_seconds, self._unsaved_bytes = state.learned, 0.0, 0
-        self._next_save = time.monotonic() + (time.monotonic() - began) * (1 / SAVE_SHARE - 1)
+        self._schedule.saved(time.monotonic() - began)
         self.log.add("saved", learned=state.learned)
         if older.number > 0:
             waiting = self.journal.first_waiting(older.learned)
             self.journal.prune(older.seq if waiting is None else min(older.seq, waiting - 1))
-            if erases and not self.journal.holds(RETRACTED):
-                self._erase_at = math.inf
+        if self.journal.holds(RETRACTED):
+            self._schedule.changed()
+
+    def ask_save(self) -> Future[None]:
+        """Done when all that was learned is in a snapshot."""
+
+        def save() -> Callable[[], None]:
+            if self._is_empty():
+                raise Refused("this model has learned nothing, so there is nothing to be saved.")
+            self._write_snapshot()
+            return lambda: None
+
+        return self._ask(save)
 
     # --- taking back
 
     def ask_retract(self, position: int) -> Future[None]:
         """Done when it is sure that these samples go: when it is in the journal."""
+        return self._ask(lambda: self._retract(position))
+
+    def _ask(self, action: Callable[[], Callable[[], None]]) -> Future[None]:
+        """Have something done by this thread; what it returns is done after the answer."""
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # the caller may leave; what is begun is done
 
@@ -318,7 +328,7 @@ class Learning:
             try:
                 if self._over is not None:
                     raise JournalFailed(self._over)
-                after = self._retract(position)
+                after = action()
             except MnemonError as error:
                 done.set_exception(error)
                 return
@@ -365,12 +375,12 @@ class Learning:
         """Learn everything since an older snapshot again, without what was retracted."""
         state, snapshot = restore(self._folder, self.journal, self._fresh, self._device)
         state.before = self._test
-        self.state, self._place, self._saved = state, snapshot.place, -1
+        self.state, self._place = state, snapshot.place
         self._after_retraction(event)
         self._save()  # those with the retracted samples are replaced
 
     def _after_retraction(self, event: Event) -> None:
-        self._erase_at = min(self._erase_at, time.monotonic() + ERASE_AFTER)
+        self._schedule.changed()
         self._publish()
         self.log.add("retracted", **summary(event))
         if not self._classes() and all(each.position in self.state.retracted for each in self.state.backlog):

@@ -15,6 +15,7 @@ from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator import OnlineClassifier, saving
 from mnemon.estimator.served import NOTE
+from mnemon.serve.events import NoSpace
 
 logger = logging.getLogger(__name__)
 CURVE = "served_curve"  # saved beside the model: the points of its learning curve
@@ -92,4 +93,7 @@ def save(
     }
     beside = classifier._beside | note  # what others noted stays
     private = 0o600  # it holds what users sent
-    saving.save(folder, classifier._given, classifier._model, beside, number=place.number, mode=private)
+    try:
+        saving.save(folder, classifier._given, classifier._model, beside, number=place.number, mode=private)
+    except MnemonError as error:
+        raise NoSpace(str(error)) from None

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from mnemon import OnlineClassifier, checkpoint
 from mnemon.errors import MnemonError
+from mnemon.estimator import saving
 from mnemon.serve.http import views, wire
 from mnemon.serve.http.wire import Body
 from mnemon.serve.service import Service
@@ -266,6 +267,33 @@ def test_curves_events_metrics_and_snapshot(http, tmp_path):
     assert OnlineClassifier.load(tmp_path / "copy").n_seen_ == 20
     tag = {"If-None-Match": answer.headers["etag"]}
     assert client.get("/v1/models/model/snapshot", headers=tag).status_code == 304
+
+
+def no_space(*args, **more):
+    raise MnemonError("there is no space left on the disk.")
+
+
+def test_a_snapshot_is_written_when_it_is_asked_for(http, tmp_path, monkeypatch):
+    client = http()
+    place = "/v1/models/model/snapshot"
+    is_problem(client.post(place), 409)
+    is_problem(client.get(place), 404)
+    taught(client, 2)
+    assert client.post(place).json() == {"learned": 8}
+    taught(client, 3)
+    with monkeypatch.context() as full:
+        full.setattr(saving, "save", no_space)
+        assert "no space" in is_problem(client.post(place), 507)
+    answer = client.post(place)
+    assert (answer.status_code, answer.json()) == (201, {"learned": 12})
+    with tarfile.open(fileobj=io.BytesIO(client.get(place).content)) as tar:
+        tar.extractall(tmp_path / "backup", filter="data")
+    restored = http("backup", options={})
+    assert restored.get("/v1/models/backup").json()["learned"] == 12
+    assert (
+        restored.post("/v1/models/backup/predict", json={"x": X}).json()["predictions"]
+        == (client.post(PREDICT, json={"x": X}).json()["predictions"])
+    )
 
 
 def test_the_tag_of_a_snapshot_is_that_of_its_content(http):

@@ -50,6 +50,10 @@ class Retracted(BaseModel):
     position: int
 
 
+class Saved(BaseModel):
+    learned: int = Field(description="samples that the newest snapshot has learned")
+
+
 class ModelNames(BaseModel):
     models: list[str]
 

@@ -276,6 +276,13 @@ def routes(models: Models) -> FastAPI:
                 await asyncio.sleep(LOOK)
                 quiet += LOOK
 
+    @api.post("/v1/models/{m}/snapshot", status_code=201, response_model=answers.Saved)
+    async def save(m: str) -> Response:
+        """Write a snapshot now, of all that is learned. Without this there is one at the latest a day after a change."""
+        model = await service(m)
+        await asyncio.wrap_future(model.learning.ask_save())
+        return JSONResponse({"learned": model.learning.saved}, 201)
+
     @api.get(
         "/v1/models/{m}/snapshot",
         response_class=Response,
