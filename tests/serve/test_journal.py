@@ -144,8 +144,9 @@ def test_old_events_go_in_steps_and_keys_stay_within_their_window(path, monkeypa
     journal.prune(22)
     journal.close()
     journal = Journal(path)
-    assert journal.append([Draft(SAMPLES, b"", 0)]).result()
-    assert [event.seq for event in journal.events()] == [23]  # a number is never given twice
+    assert (journal.seq, journal.position) == (23, 62)  # all were deleted, and one event holds the position
+    assert journal.append([Draft(SAMPLES, b"x", 1)]).result()[0].position == 63
+    assert [event.seq for event in journal.events()] == [23, 24]  # a number is never given twice
     journal.close()
 
 

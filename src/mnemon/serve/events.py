@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mnemon.errors import MnemonError
 
 SAMPLES, CUT, REFUSED, RETRACTED, STARTED = "samples", "cut", "refused", "retracted", "started"
+PRUNED = "pruned"  # all events before it were deleted: it holds the position
 
 
 class JournalFailed(MnemonError):

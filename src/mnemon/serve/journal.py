@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
 from mnemon.serve import database
-from mnemon.serve.events import SAMPLES, Ack, Draft, Event, JournalFailed, KeyReused, NoSpace, crc_of
+from mnemon.serve.events import PRUNED, SAMPLES, Ack, Draft, Event, JournalFailed, KeyReused, NoSpace, crc_of
 from mnemon.serve.staging import Known, Memory, Refused, Staged
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,10 @@ class Journal:
         return request.done
 
     def prune(self, seq: int) -> None:
-        """Delete the events up to this one, little by little."""
+        """Delete the events up to this one, little by little. The last event stays, since it holds the position: if that one is
+        to go, too, another is written behind it."""
+        if seq >= self.seq:
+            self.append([Draft(PRUNED, b"")])
         with self._wake:
             self._prune_to = max(self._prune_to, seq)
             self._wake.notify_all()
@@ -313,7 +316,7 @@ class Journal:
         return JournalFailed(sentence)
 
     def _prune_step(self) -> None:
-        target, db = self._prune_to, self._db
+        target, db = min(self._prune_to, self._memory.seq - 1), self._db
         try:
             with self._db_lock, self._transaction():
                 (last,) = db.execute(
