@@ -7,6 +7,7 @@ import threading
 from urllib.parse import quote
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from certificates import self_signed
@@ -80,6 +81,13 @@ def test_arrays_go_as_bytes_and_the_rest_as_json(scripted):
     assert asked[0][3].startswith(b"\x93NUMPY")
     assert json.loads(asked[1][3]) == {"x": [{"a": 1.0}], "y": ["x"]}
     assert json.loads(asked[3][3]) == {"position": 3}
+
+
+def test_the_columns_of_a_table_are_not_dropped(scripted):
+    url, asked, _ = scripted
+    with Client(url, "m", token="t") as client, pytest.raises(MnemonError, match="to_dict"):
+        client.predict(pd.DataFrame({"b": [1.0], "a": [2.0]}))
+    assert asked == []
 
 
 def test_an_id_may_be_any_text(scripted):

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import wait
+from pathlib import Path
 
 import pytest
 
@@ -297,6 +298,18 @@ def test_after_any_other_failure_the_journal_takes_nothing_more(path):
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("gone", [Path.unlink, lambda path: path.rename(path.with_name("moved"))])
+def test_what_is_sent_after_the_file_was_deleted_or_moved_is_not_acknowledged(path, gone):
+    journal = Journal(path)
+    journal.append([Draft(SAMPLES, b"x", 1)]).result()
+    gone(path)
+    for _ in range(2):
+        with pytest.raises(JournalFailed, match="moved, replaced or deleted"):
+            journal.append([Draft(SAMPLES, b"x", 1)]).result()
+    assert journal.position == 1
+    journal.close()
+
+
 def test_nobody_waits_for_a_writer_that_ended(path):
     journal = Journal(path)
     broken = journal.append([Draft(SAMPLES, b"x", "one")])  # nobody foresaw it

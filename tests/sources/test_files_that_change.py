@@ -88,6 +88,17 @@ def test_a_rotated_log_is_read_to_its_end_and_then_the_new_one_from_its_start(lo
     assert reader.learned == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+def test_logs_that_were_rotated_unseen_are_named(log, caplog):
+    reader = Reader(log)
+    reader.read()
+    for number, name in enumerate(("log.ndjson.1", "log.ndjson.2")):
+        os.utime(log, (number, number))
+        log.rename(log.with_name(name))
+        log.write_text(json_lines(3 + number))
+    assert reader.restart() == [4]
+    assert "not read: log.ndjson.2, written after log.ndjson.1" in caplog.text
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("longer", [False, True])
 def test_a_log_that_is_copied_and_emptied_is_read_from_its_start(log, restarts, longer, caplog):

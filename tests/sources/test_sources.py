@@ -3,7 +3,9 @@
 import io
 import itertools
 import json
+import os
 import tarfile
+import time
 
 import numpy as np
 import pytest
@@ -129,6 +131,14 @@ def test_a_folder_is_read_again_and_each_image_is_known_by_its_content(tmp_path,
     assert next(watched) is None
     (tmp_path / "red" / "1.png").write_bytes(png("pink"))  # another image now
     assert next(watched).y == "red"
+
+
+def test_a_watched_image_with_a_time_to_come_is_learned(tmp_path):
+    (tmp_path / "red").mkdir()
+    (tmp_path / "red" / "1.png").write_bytes(png("red"))
+    tomorrow = time.time() + 86_400  # of a camera whose clock is wrong
+    os.utime(tmp_path / "red" / "1.png", (tomorrow, tomorrow))
+    assert next(Pictures(tmp_path, pixels_or_error, set().__contains__, follow=True).rows(0)).y == "red"
 
 
 def pixels_or_error(stream, name):

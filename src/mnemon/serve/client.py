@@ -215,6 +215,8 @@ def _reason(error: ssl.SSLError) -> str:
 def _npy(x: Any) -> bytes:
     import numpy as np
 
+    if hasattr(x, "columns"):
+        raise MnemonError("x is a table; send its rows with the names of their columns: x.to_dict('records').")
     stream = io.BytesIO()
     a = np.asarray(x)
     if a.dtype.kind not in "biuf":

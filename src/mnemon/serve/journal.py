@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sqlite3
 import threading
 import zlib
@@ -68,6 +69,7 @@ class Journal:
         if not path.exists():
             database.create(path, {"start": start, "pruned": after, "notes": notes or {}})
         self._db = database.opened(path)
+        self._file = path.stat()
         try:
             self._read()
         except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
@@ -287,6 +289,8 @@ class Journal:
                 raise JournalFailed(self.failed)
             self._db.execute("BEGIN IMMEDIATE")
             yield
+            if not self._is_in_place():  # the system would write to a file that has no name any more
+                raise sqlite3.OperationalError("it was moved, replaced or deleted")
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
@@ -302,6 +306,12 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             raise
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), self._file)
+        except OSError:
+            return False
 
     def _fail(self, error: Exception) -> JournalFailed:
         sentence = (

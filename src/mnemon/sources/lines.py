@@ -6,6 +6,7 @@ again by what was read of it.
 
 from __future__ import annotations
 
+import glob
 import io
 import logging
 import time
@@ -119,12 +120,17 @@ class Lines:
         at = byte(self._known[last])
         if not self._follow:
             raise self._replaced(at)
-        for path in sorted(self._path.parent.glob("*")):
-            if path.name.startswith(self._path.stem) and path.is_file():
-                moved = self._file_of(path)
-                if moved is not None and moved.file == last:
-                    logger.warning(f"{self._path} is another file than before; the rest of {path} is read first.")
-                    return moved
+        beside = [path for path in sorted(self._path.parent.glob(f"{glob.escape(self._path.stem)}*")) if path.is_file()]
+        for path in beside:
+            moved = self._file_of(path)
+            if moved is not None and moved.file == last:
+                logger.warning(f"{self._path} is another file than before; the rest of {path} is read first.")
+                written = path.stat().st_mtime_ns
+                if newer := [p.name for p in beside if p != self._path and p.stat().st_mtime_ns > written]:
+                    logger.warning(
+                        f"not read: {', '.join(newer)}, written after {path.name}; name them as sources, too."
+                    )
+                return moved
         self._warn_of_new(at)
         return _Begin(self._path, last + 1, 0)
 

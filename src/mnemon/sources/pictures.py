@@ -57,8 +57,8 @@ class Pictures:
                 state = (about.st_size, about.st_mtime_ns)
                 if self._seen.get(path) == state:
                     continue
-                if self._follow and time.time() - about.st_mtime < SETTLED:
-                    waits = True  # it may still be written
+                if self._follow and abs(time.time() - about.st_mtime) < SETTLED:
+                    waits = True  # it may still be written; a time to come is that of a camera, copied with the file
                     continue
                 row = self._row(label, path)
                 self._seen[path] = state

@@ -5,7 +5,9 @@ import json
 import re
 import tarfile
 import threading
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -446,6 +448,7 @@ BAD = [
     ("learn", {"content": b'{"x": [[1' + b"0" * 10_000 + b', 1]], "y": ["a"]}', "headers": JSON}, 422),
     ("learn", {"content": b"\xff\xfe", "headers": JSON}, 422),
     ("learn", {"content": b"", "headers": JSON}, 422),
+    ("learn", {"content": b'{"x": [[1.0, 2.0]], "y": ["a"]}', "headers": {**JSON, "Content-Encoding": "gzip"}}, 415),
     ("learn", {"content": b"x", "headers": TEXT}, 415),
     ("learn", {"content": b"x"}, 415),
     ("learn", {"content": b'{"x": [1, 2], "y": "a"}\n{"x": [1', "headers": NDJSON}, 422),
@@ -455,6 +458,7 @@ BAD = [
     ("learn", {"content": b"\x93NUMPY\x01\x00\x08\x00{'a': (1", "headers": LABELLED}, 422),
     ("learn", {"content": npy(np.array([{}], object)), "headers": LABELLED}, 422),
     ("learn", {"content": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}", "headers": NPY}, 422),
+    ("learn", {"content": b"\x93NUMPY\x03" + npy(np.zeros((1, 2)))[7:], "headers": LABELLED}, 422),
     ("learn", {"content": npy_header("(-1, -2)") + bytes(8), "headers": LABELLED}, 422),
     ("learn", {"content": npy_header("(True, 2)") + bytes(8), "headers": LABELLED}, 422),
     ("learn", {"content": npy_header("(1000000000000000000, 0)"), "headers": LABELLED}, 413),
@@ -551,6 +555,24 @@ def test_bodies_images_and_times_have_limits(http, monkeypatch):
     assert client.post(LEARN, files=scaled, data={"label": "a"}).status_code == 202
     monkeypatch.setattr("mnemon.serve.http.app.WAIT", 0.05)
     is_problem(client.post(PREDICT, json={"x": X}, params={"after": 10**6}), 504)
+
+
+def test_few_images_are_decoded_at_once(http, monkeypatch):
+    """Each takes up to a hundred megabytes meanwhile."""
+    monkeypatch.setattr("mnemon.serve.http.app.READERS", 2)
+    client, free = http(size=8), threading.Semaphore(2)
+
+    def decoded(*_):
+        assert free.acquire(blocking=False)
+        time.sleep(0.02)
+        free.release()
+        return np.zeros((8, 8, 3), np.uint8)
+
+    monkeypatch.setattr("mnemon.serve.pixels.decoded", decoded)
+    with ThreadPoolExecutor(8) as pool:
+        given = {"content": b"", "headers": {"Content-Type": "image/png"}, "params": {"label": "a"}}
+        answers = list(pool.map(lambda _: client.post(LEARN, **given).status_code, range(16)))
+    assert answers == [202] * 16
 
 
 LONG = "x" * 20_000

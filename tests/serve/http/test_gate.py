@@ -1,5 +1,6 @@
 """Who may ask: every route and method, every Host, Origin and token; nothing but the allowed passes."""
 
+import asyncio
 import itertools
 
 import pytest
@@ -11,6 +12,7 @@ from mnemon.serve.http.app import routes
 from mnemon.serve.service import Service
 from serving import SMALL, TOKEN
 
+HEADERS = [(b"host", b"127.0.0.1:8765"), (b"authorization", f"Bearer {TOKEN}".encode())]
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
 HOSTS = {
     "127.0.0.1:8765": True,
@@ -153,6 +155,32 @@ def test_the_port_of_a_host_is_nothing_to_the_gate(given, name):
 def test_what_is_no_host_is_refused(given):
     with pytest.raises(MnemonError, match="no name of a host"):
         gate.host_name(given)
+
+
+def test_a_request_that_is_cancelled_at_shutdown_may_be_sent_again():
+    answers = []
+
+    async def app(scope, receive, send):
+        await asyncio.sleep(60)
+
+    async def send(message):
+        answers.append(message)
+
+    async def main():
+        scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": HEADERS, "query_string": b""}
+        request = asyncio.ensure_future(gate.Gate(app, [gate.token_of(TOKEN)])(scope, None, send))
+        await asyncio.sleep(0)
+        request.cancel()
+        await request
+
+    asyncio.run(main())
+    assert answers[0]["status"] == 503
+    assert (b"retry-after", b"5") in answers[0]["headers"]
+
+
+def test_a_slow_rate_lets_a_request_pass(http):
+    client = http(rate=0.01)
+    assert [client.get("/v1/models").status_code for _ in range(2)] == [200, 429]
 
 
 def test_a_token_has_a_rate(http):

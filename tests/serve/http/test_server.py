@@ -15,12 +15,13 @@ from mnemon.errors import MnemonError
 from mnemon.serve.http import punctual, server
 from mnemon.serve.http.gate import token_of
 from mnemon.serve.http.models import Models
+from mnemon.serve.learning import Learning
 from serving import SMALL, TOKEN
 
 
 @contextlib.contextmanager
-def running(folder):
-    ended, at = threading.Event(), server.listening("127.0.0.1", 0)
+def running(folder, ended=None):
+    ended, at = ended or threading.Event(), server.listening("127.0.0.1", 0)
     models = Models(folder, options=SMALL, device="cpu")
     more = {"stop": ended.is_set}
     thread = threading.Thread(target=server.serve, args=(models, at, [token_of(TOKEN)]), kwargs=more)
@@ -123,6 +124,28 @@ def test_requests_sent_without_waiting_for_answers_are_answered_whole_and_in_ord
             found = json.loads(answers.read(int(heads[b"content-length"])))
             assert found == {"position": 200 * n, "samples": 200, "repeated": False}
             assert heads[b"x-content-type-options"] == b"nosniff\r\n"
+
+
+def test_who_still_waits_is_answered_when_the_server_stops(tmp_path, monkeypatch):
+    waits, ended, wait = threading.Event(), threading.Event(), Learning.wait
+
+    def noted(self, position, **more):
+        waits.set()
+        return wait(self, position, **more)
+
+    with running(tmp_path / "model", ended) as place, socket.create_connection(place, timeout=60) as one:
+        with Client(f"http://127.0.0.1:{place[1]}", "model", token=TOKEN) as client:
+            client.learn([[0.0], [1.0]], ["a", "b"], wait="published")
+        monkeypatch.setattr(Learning, "wait", noted)
+        body = b'{"x": [[0.0]]}'
+        head = (
+            f"POST /v1/models/model/predict?after=100 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        )
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        one.sendall(head.encode() + body)
+        assert waits.wait(60)
+        ended.set()
+        assert one.recv(65536).startswith(b"HTTP/1.1 504")
 
 
 def test_it_is_called_by_the_address_it_has_or_by_a_name_it_is_given():

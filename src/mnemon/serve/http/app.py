@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal
@@ -34,7 +36,8 @@ WAIT = 30.0  # seconds that ?wait= and ?after= wait at most
 STREAMS = 64  # event streams open at once
 SMALL = {wire.NPY: 2**18, wire.JSON: 2**15}  # bytes: a body up to this size is read in a fraction of a millisecond
 SHORT = 0.002  # seconds: a prediction expected to take longer leaves the event loop
-HEARTBEAT, LOOK = 15.0, 0.25  # seconds between two comments of a quiet event stream, and between two looks for events
+HEARTBEAT, LOOK = 15.0, 0.25  # seconds between two comments of a quiet event stream, and between two looks
+READERS = max(2, os.cpu_count() or 1)  # large bodies read at once: an image takes a hundred megabytes meanwhile
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": answers.ProblemDetails, "content": {"application/problem+json": {}}, "description": text}
     for code, text in {
@@ -54,6 +57,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         504: "the model did not get so far in time",
         507: "the disk is full",
     }.items()
+}
+SENTENCES = {  # where the framework's own words say little
+    404: "there is nothing at this path; /openapi.json describes the interface.",
+    405: "this path does not take this method; /openapi.json describes the interface.",
 }
 Position = Annotated[
     int | None, Query(ge=0, le=2**53, description="answer when the first `after` samples are published")
@@ -84,7 +91,7 @@ def routes(models: Models) -> FastAPI:
         responses=ERRORS,
     )
     metrics = Metrics(models)
-    streams, landing = asyncio.Semaphore(STREAMS), Landing()
+    streams, readers, landing = asyncio.Semaphore(STREAMS), asyncio.Semaphore(READERS), Landing()
     api.router.route_class = Direct
     _errors(api)
 
@@ -141,7 +148,7 @@ def routes(models: Models) -> FastAPI:
         Mnemon-Producer (a name) and Mnemon-Position (a number that rises from request to request)."""
         model = await service(m)
         body = await read(request, label, key=id)
-        acks = await landing.of(await _accepted(model, body))
+        acks = await landing.of(await _accepted(model, body, readers))
         position = max(ack.position for ack in acks)
         found = {
             "position": position if all(ack.named for ack in acks) else None,
@@ -151,7 +158,7 @@ def routes(models: Models) -> FastAPI:
         done = False
         if wait is not None:
             with contextlib.suppress(MnemonError):  # the samples are acknowledged, even if this model cannot learn them
-                done = await _reached(model, position, wait == "published", WAIT)
+                done = await _reached(models, model, position, published=wait == "published")
         return JSONResponse(found, 200 if done else 202)
 
     @api.post(
@@ -173,9 +180,9 @@ def routes(models: Models) -> FastAPI:
         """Predict labels with the published state. A prediction never waits for learning, unless `after` asks for it."""
         model = await service(m)
         body = await read(request)
-        if after is not None and not await _reached(model, after, True, WAIT):
+        if after is not None and not await _reached(models, model, after, published=True):
             raise Problem(504, f"the first {after:,} samples were not published in time.", Retry_After="5")
-        found, kept = await _predicted(model, body, top, keep)
+        found, kept = await _predicted(model, body, top, keep, readers)
         if kept is not None:
             await landing.of(kept)
         return JSONResponse(found)
@@ -258,6 +265,8 @@ def routes(models: Models) -> FastAPI:
         return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
 
     async def _watch(name: str, model: Service, last: int, follow: bool) -> AsyncIterator[str]:
+        if streams.locked():  # others came at the same moment; a client asks again when its stream ends
+            return
         async with streams:
             told, quiet = "", 0.0
             while True:
@@ -307,36 +316,45 @@ def _is_small(model: Service, body: wire.Body) -> bool:
     return model.kind is not None and len(body.content) <= SMALL.get(body.type, -1)
 
 
-async def _accepted(model: Service, body: wire.Body) -> Future[list[Ack]]:
+async def _accepted(model: Service, body: wire.Body, readers: asyncio.Semaphore) -> Future[list[Ack]]:
     def accept() -> Future[list[Ack]]:
         return model.accept(wire.learn_requests(body, model.kind, model.size))
 
-    return accept() if _is_small(model, body) else await run_in_threadpool(accept)
+    if _is_small(model, body):
+        return accept()
+    async with readers:
+        return await run_in_threadpool(accept)
 
 
 async def _predicted(
-    model: Service, body: wire.Body, top: int, keep: bool
+    model: Service, body: wire.Body, top: int, keep: bool, readers: asyncio.Semaphore
 ) -> tuple[dict[str, Any], Future[Any] | None]:
     def samples() -> Any:
         return wire.samples(body, model.kind, model.size)
 
     if not _is_small(model, body):
-        return await run_in_threadpool(lambda: views.predictions(model, samples(), top, keep))
+        async with readers:
+            return await run_in_threadpool(lambda: views.predictions(model, samples(), top, keep))
     x = samples()
     if len(x) * model.prediction_cost <= SHORT:
         return views.predictions(model, x, top, keep)
     return await run_in_threadpool(views.predictions, model, x, top, keep)
 
 
-async def _reached(model: Service, position: int, published: bool, seconds: float) -> bool:
-    """Wait until `position` samples are learned or published, and return whether that happened within `seconds`.
+async def _reached(models: Models, model: Service, position: int, *, published: bool) -> bool:
+    """Wait until `position` samples are learned or published, and return whether that happened within WAIT seconds and before
+    the server stops.
 
     Raises a MnemonError if it can no longer happen."""
-    try:
-        await asyncio.wait_for(asyncio.wrap_future(model.learning.wait(position, published=published)), seconds)
-    except TimeoutError:
-        return False
-    return True
+    reached = asyncio.wrap_future(model.learning.wait(position, published=published))
+    end = time.monotonic() + WAIT
+    while not models.stopping and (left := end - time.monotonic()) > 0:
+        await asyncio.wait({reached}, timeout=min(left, LOOK))
+        if reached.done():
+            reached.result()
+            return True
+    reached.cancel()
+    return False
 
 
 def _errors(api: FastAPI) -> None:
@@ -362,4 +380,5 @@ def _errors(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     async def of_the_framework(request: HttpRequest, error: HTTPException) -> Response:
-        return problem(error.status_code, f"{request.method} {error.detail}."[:300], dict(error.headers or {}))
+        sentence = SENTENCES.get(error.status_code, f"{error.detail}."[:300])
+        return problem(error.status_code, sentence, dict(error.headers or {}))

@@ -19,8 +19,10 @@ async def read(request: Request, label: str | None = None, *, key: str | None = 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if only is not None and kind != only:
         raise Problem(415, f"the body must be {only}.")
-    content = await _content(request)
     headers = request.headers
+    if headers.get("content-encoding", "identity").lower() != "identity":  # a small body could become any size
+        raise Problem(415, "the body must come as it is, without Content-Encoding.")
+    content = await _content(request)
     producer, number = headers.get("mnemon-producer"), headers.get("mnemon-position", "")
     if producer is not None and not (
         0 < len(producer) <= 200 and number.isascii() and number.isdigit() and len(number) < 19

@@ -7,6 +7,7 @@ is no cookie, hence nothing that a browser would add by itself.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import math
@@ -117,7 +118,8 @@ class Gate:
         self._app, self._tokens, self._rate = app, list(tokens), rate
         self._hosts = frozenset(map(host_name, (*LOOPBACK, *hosts)))
         self._open = frozenset(open_paths)
-        self._buckets = {token.digest: (rate, time.monotonic()) for token in self._tokens}
+        self._burst = max(rate, 1.0)  # requests that may come at once
+        self._buckets = {token.digest: (self._burst, time.monotonic()) for token in self._tokens}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -126,8 +128,12 @@ class Gate:
         if scope["type"] != "http":  # there are no web sockets
             return
 
+        started = False
+
         async def guarded(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 given = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in given}
                 message["headers"] = given + [each for each in RAW_HEADERS if each[0] not in names]
@@ -138,7 +144,11 @@ class Gate:
         except MnemonError as error:
             await answer(error)(scope, receive, guarded)
             return
-        await self._app(scope, receive, guarded)
+        try:
+            await self._app(scope, receive, guarded)
+        except asyncio.CancelledError:
+            if not started:  # the server stops: uvicorn cancels requests that still wait, and would answer with 500
+                await answer(Problem(503, "the server is stopping.", Retry_After="5"))(scope, receive, guarded)
 
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refuse with a Problem what may not pass."""
@@ -183,10 +193,10 @@ class Gate:
     def _spend(self, token: Token) -> None:
         left, at = self._buckets[token.digest]
         now = time.monotonic()
-        left = min(left + (now - at) * self._rate, self._rate)
+        left = min(left + (now - at) * self._rate, self._burst)
         if left < 1:
             wait = math.ceil((1 - left) / self._rate)
-            raise Problem(429, f"this token may send {self._rate:,.0f} requests per second.", Retry_After=str(wait))
+            raise Problem(429, f"this token may send {self._rate:,g} requests per second.", Retry_After=str(wait))
         self._buckets[token.digest] = (left - 1, now)
 
 

@@ -213,7 +213,9 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type. A client sends the same header again and again."""
     stream = io.BytesIO(head)
     version = np.lib.format.read_magic(stream)
-    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if reader is None:  # arrays of numbers are saved with version 1
+        raise ValueError(f"its version is {version[0]}.{version[1]}")
     with _ONE_HEADER:
         return reader(stream)
 

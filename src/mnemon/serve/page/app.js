@@ -343,7 +343,7 @@ $("add").addEventListener("submit", (event) => {
   if (!places().includes(key(label))) store(`named.${page.name}`, [...named(), label]);
   $("name").value = "";
   showClasses();
-  classes.focus(label);
+  if (places().length > 1) classes.focus(label); // of a new model the second name comes first
 });
 $("download").addEventListener("click", async () => {
   try {

@@ -67,6 +67,7 @@ export function exam(found, known, place) {
   $("exam").hidden = !found?.classes?.length;
   if ($("exam").hidden) return;
   $("exam-accuracy").textContent = percent(found.accuracy);
+  $("exam-accuracy").classList.toggle("few", found.samples < FEW);
   $("exam-asked").textContent = plural(found.samples, "sample");
   const asked = new Set(found.classes.map(({ label }) => key(label)));
   $("exam-classes").replaceChildren(

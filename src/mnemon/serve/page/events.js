@@ -5,7 +5,7 @@ import { $, make, number, plural } from "./dom.js";
 const MOST = 60;
 const WORDS = {
   class: (e) => `new class: ${e.label}`,
-  published: (e) => `predictions know ${number(e.learned)} samples`,
+  published: (e) => `predictions use ${plural(e.learned, "sample")}`,
   saved: (e) => `saved with ${number(e.learned)} samples`,
   retracted: (e) => `taken back: ${takenBack(e)}`,
   warned: (e) => `note: ${e.reason}`,

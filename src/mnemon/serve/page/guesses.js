@@ -1,6 +1,6 @@
 // What the model says of what is shown: five bars. A bar is a button: it says that this is the right name.
 
-import { $, make, number, percent } from "./dom.js";
+import { $, make, percent, plural } from "./dom.js";
 import { key, paint } from "./labels.js";
 
 const BARS = 5;
@@ -36,7 +36,7 @@ export class Guesses {
     const guesses = top.slice(0, BARS);
     if (few) guesses.sort((a, b) => this.place(a.label) - this.place(b.label));
     this.#bars(guesses, key(label));
-    $("guesses-note").textContent = `By what it learned up to sample ${number(learned)}. Wrong? Click the right name, or teach its class.`;
+    $("guesses-note").textContent = `After ${plural(learned, "sample")}. Wrong? Click the right name. Something new? Add a class and teach it.`;
     this.#say(String(label), confidence);
   }
 

@@ -13,7 +13,7 @@ export async function memory(name, shape) {
   const replays = source === "memory";
   $("memory").hidden = classes.length === 0 && kept === 0;
   $("memory-title").textContent = replays ? "Memory" : "Held out of learning";
-  $("kept").textContent = kept > 0 ? (replays ? `${plural(kept, "sample")} to replay` : `${plural(kept, "sample")} to ask about`) : "";
+  $("kept").textContent = kept > 0 ? `${plural(kept, "sample")}, ${replays ? "replayed while it learns" : "to measure what it still knows"}` : "";
   if (kept === 0) return;
   const images = shape?.length === 3 && (shape[0] === 1 || shape[0] === 3);
   const sheet = images ? await createImageBitmap(await (await ask(`${model(name)}/memory.png?each=${EACH}`)).blob()) : null;
