@@ -320,8 +320,11 @@ def test_a_label_stays_text(tab):
 
 def test_drawing_and_the_keyboard(tab):
     tab.open().mode("Draw")
+    has_focus = "each => each === document.activeElement"
+    tab.add("dot")
+    assert tab.find("#name").evaluate(has_focus)  # the second name is typed after the first
     tab.add("line")
-    assert tab.teach("line").evaluate("each => each === document.activeElement")  # a new class is ready to be taught
+    assert tab.teach("line").evaluate(has_focus)  # a new class is ready to be taught
     tab.page.keyboard.press("Space")
     assert "Draw something first" in tab.find("#notices").inner_text()
     box = tab.find(".board canvas").bounding_box()

@@ -1,4 +1,4 @@
-"""What the estimator warns of, as messages of a server: one line for each model and kind, not one for each chunk."""
+"""The estimator's warnings as messages of a server: one line for each model and kind of warning, not one for each chunk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mnemon.serve.log import Log
 logger = logging.getLogger(__name__)
 
 
-class Warned:
-    """A listener for `mnemon.runtime.warn.heard`. Other numbers do not make a sentence another one."""
+class WarnOnce:
+    """A listener for `mnemon.runtime.warn.heard`. Sentences that differ in their numbers alone are of one kind."""
 
     def __init__(self, model: str, log: Log) -> None:
         self._model, self._log = model, log
