@@ -20,7 +20,7 @@ from mnemon.serve import journal as journals
 from mnemon.serve import learning
 from mnemon.serve.events import SAMPLES
 from mnemon.serve.feeding import Feeder
-from mnemon.serve.staging import Staged
+from mnemon.serve.transaction import Transaction
 from mnemon.sources.pictures import Pictures
 
 SMALL = ("--backbone", "mlp:width=16", "--memory-size", "40", "--device", "cpu")
@@ -92,7 +92,7 @@ def test_a_disk_that_is_full_for_a_moment_loses_no_row(tmp_path, capsys, monkeyp
     """The requests behind the one that was rolled back are not taken either: their count would pass over its rows."""
     path, model = tmp_path / "rows.ndjson", tmp_path / "model"
     path.write_text(lines(1000))
-    write, transactions = Staged.write, itertools.count()
+    write, transactions = Transaction.write, itertools.count()
 
     def full(self, db):
         if any(event.kind == SAMPLES for event in self.events) and next(transactions) == 2:
@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_for_a_moment_loses_no_row(tmp_path, capsys, monkeyp
             raise error
         write(self, db)
 
-    monkeypatch.setattr(Staged, "write", full)
+    monkeypatch.setattr(Transaction, "write", full)
     monkeypatch.setattr(journals, "GROUP_REQUESTS", 1)
     _, err = run("learn", str(model), str(path), *SMALL, *skip, code=2, capsys=capsys)
     assert "no space left" in err

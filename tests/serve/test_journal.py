@@ -13,10 +13,10 @@ import pytest
 from mnemon.errors import MnemonError
 from mnemon.estimator import served
 from mnemon.serve import journal as journals
-from mnemon.serve import staging
-from mnemon.serve.behind import is_behind
+from mnemon.serve import transaction
 from mnemon.serve.events import CUT, SAMPLES, Draft, JournalFailed, KeyReused, NoSpace
 from mnemon.serve.journal import Journal
+from mnemon.serve.unlearned import has_unlearned_samples
 
 # A process that appends for ever and prints each acknowledgement.
 APPENDS = """
@@ -162,8 +162,8 @@ def test_what_is_kept_is_given_back_by_its_name(path):
 
 
 def test_the_oldest_of_what_is_kept_go_at_once_by_count_and_bytes(path, monkeypatch):
-    monkeypatch.setattr(staging, "KEPT", 3)
-    monkeypatch.setattr(staging, "KEPT_BYTES", 1000)
+    monkeypatch.setattr(transaction, "KEPT", 3)
+    monkeypatch.setattr(transaction, "KEPT_BYTES", 1000)
     journal = Journal(path)
     for i in range(5):
         journal.keep(f"p-{i}", b"x").result()
@@ -346,7 +346,7 @@ def test_loading_a_model_leaves_its_journal_as_it_is(path, tmp_path):
     database = crashed.read_bytes()
     with pytest.warns(UserWarning, match="are in its journal and not learned yet"):
         served.warn_of_unlearned(crashed.parent, {})
-    assert is_behind(crashed.parent)
+    assert has_unlearned_samples(crashed.parent)
     assert log.read_bytes() == broken
     assert crashed.read_bytes() == database
     with pytest.raises(MnemonError, match="broken in the middle"):

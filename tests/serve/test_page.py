@@ -320,8 +320,11 @@ def test_a_label_stays_text(tab):
 
 def test_drawing_and_the_keyboard(tab):
     tab.open().mode("Draw")
+    has_focus = "each => each === document.activeElement"
+    tab.add("dot")
+    assert tab.find("#name").evaluate(has_focus)  # the second name is typed after the first
     tab.add("line")
-    assert tab.teach("line").evaluate("each => each === document.activeElement")  # a new class is ready to be taught
+    assert tab.teach("line").evaluate(has_focus)  # a new class is ready to be taught
     tab.page.keyboard.press("Space")
     assert "Draw something first" in tab.find("#notices").inner_text()
     box = tab.find(".board canvas").bounding_box()
@@ -362,7 +365,7 @@ def test_what_it_forgot_is_shown(tabs, tmp_path):
             client.learn([[i, 1.0] for i in range(10)], ["a"] * 10, wait="published")
             later = tab.find("#exam-classes li", has_text="b")
             tab.wait(lambda: later.count() == 1, "a class of which nothing is held out is there")
-            assert later.inner_text().split("\n") == ["b", "after 10 samples"]
+            assert later.inner_text().split("\n") == ["b", "measured after 10 samples"]
             assert tab.find("#exam-classes .few").count() == 1  # one sample says little
             taught_in_turn(lambda x, y: client.learn(x, y, wait="published"))
         tab.wait(lambda: tab.find("#exam-classes li").count() == 4, "the exam has all classes")

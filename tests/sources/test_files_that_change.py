@@ -12,7 +12,7 @@ from mnemon.sources.row import BadRow, Row
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr("mnemon.sources.reading.LOOK", 0)
+    monkeypatch.setattr("mnemon.sources.line_reader.LOOK", 0)
 
 
 class Reader:
@@ -230,7 +230,7 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
 
 
 def test_a_slow_pipe_hands_on_what_it_has(tmp_path, monkeypatch):
-    monkeypatch.setattr("mnemon.sources.reading.LOOK", 0.01)
+    monkeypatch.setattr("mnemon.sources.line_reader.LOOK", 0.01)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
         rows = Lines(tmp_path, format="ndjson", stream=stream).rows(0)
@@ -245,7 +245,7 @@ def test_a_slow_pipe_hands_on_what_it_has(tmp_path, monkeypatch):
 
 
 def test_a_line_that_never_ends_is_refused(log, monkeypatch):
-    monkeypatch.setattr("mnemon.sources.reading.LONGEST", 1000)
+    monkeypatch.setattr("mnemon.sources.line_reader.LONGEST", 1000)
     append(log, "x" * 2000)
     with pytest.raises(MnemonError, match="more than 1,000 bytes"):
         Reader(log).read()

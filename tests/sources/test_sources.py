@@ -18,7 +18,7 @@ from mnemon.readers.columns import Columns
 from mnemon.sources.lines import Lines
 from mnemon.sources.parquet import Parquet
 from mnemon.sources.pictures import Pictures, Tar
-from mnemon.sources.place import byte
+from mnemon.sources.prefix import byte
 from mnemon.sources.row import BadRow, Row
 from mnemon.sources.table import Rules
 
@@ -67,7 +67,7 @@ def test_lines_go_on_behind_any_row(tmp_path, text, format, samples):
 
 @pytest.mark.parametrize("format", ["csv", "ndjson"])
 def test_a_file_that_grows_is_followed_line_by_line(tmp_path, format, monkeypatch):
-    monkeypatch.setattr("mnemon.sources.reading.LOOK", 0)
+    monkeypatch.setattr("mnemon.sources.line_reader.LOOK", 0)
     path = written(tmp_path / "file", "a,y\n1,u\n2" if format == "csv" else '{"a": 1, "y": "u"}\n{"a": 2')
     rows = Lines(path, format=format, follow=True).rows(0)
     assert [row.x for row in itertools.islice(filter(None, rows), 1)] == [{"a": 1}]

@@ -58,7 +58,7 @@ def _serve() -> None:
     from mnemon.serve.http.server import listening
     from mnemon.serve.http.server import serve as run
 
-    token = gate.made()
+    token = gate.new_token()
     with (
         watched() as stop,
         tempfile.TemporaryDirectory(prefix="mnemon-demo-") as folder,

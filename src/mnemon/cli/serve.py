@@ -89,7 +89,7 @@ def serve(
     elif given := os.environ.pop("MNEMON_TOKEN", None):
         tokens = [gate.token_of(given)]
     else:
-        made = gate.made()
+        made = gate.new_token()
         tokens = [gate.token_of(made)]
     options = {
         "method": method,

@@ -26,7 +26,7 @@ from mnemon.errors import MnemonError
 from mnemon.files import parsed
 from mnemon.serve import database
 from mnemon.serve.events import PRUNED, SAMPLES, Ack, Draft, Event, JournalFailed, KeyReused, NoSpace, crc_of
-from mnemon.serve.staging import Known, Memory, Refused, Staged
+from mnemon.serve.transaction import Index, KnownKey, Refused, Transaction
 
 logger = logging.getLogger(__name__)
 GROUP_REQUESTS, GROUP_BYTES = 1_000, 32 * 2**20  # of one transaction
@@ -87,10 +87,10 @@ class Journal:
         seq, position = one("SELECT MAX(seq), MAX(position) FROM events").fetchone()
         keys = one("SELECT key, digest, position, samples FROM keys ORDER BY id")
         producers = one("SELECT name, count, position FROM producers")
-        self._memory = Memory(
+        self._index = Index(
             self.pruned if seq is None else int(seq),
             self.start if position is None else int(position),
-            {key: Known(digest, at, samples) for key, digest, at, samples in keys},
+            {key: KnownKey(digest, at, samples) for key, digest, at, samples in keys},
             {name: (count, at) for name, count, at in producers},
             dict(one("SELECT id, LENGTH(payload) FROM kept ORDER BY id").fetchall()),
         )
@@ -144,16 +144,16 @@ class Journal:
     @property
     def seq(self) -> int:
         """The number of the last event."""
-        return self._memory.seq
+        return self._index.seq
 
     @property
     def position(self) -> int:
         """Samples that were acknowledged."""
-        return self._memory.position
+        return self._index.position
 
     def producer(self, name: str) -> int | None:
         """The last count of a producer; None if it never sent anything."""
-        found = self._memory.producers.get(name)
+        found = self._index.producers.get(name)
         return None if found is None else found[0]
 
     @property
@@ -162,7 +162,7 @@ class Journal:
         return max(self._prune_to, self.pruned)
 
     def knows(self, key: bytes) -> bool:
-        return key in self._memory.keys
+        return key in self._index.keys
 
     def kept(self, name: str) -> bytes | None:
         with self._db_lock:
@@ -253,27 +253,27 @@ class Journal:
         return group
 
     def _commit(self, group: list[_Request]) -> None:
-        staged = Staged(self._memory)
+        transaction = Transaction(self._index)
         answers: list[tuple[_Request, list[Ack] | MnemonError]] = []
         try:
             with self._db_lock, self._transaction():
                 for request in group:
                     try:
-                        staged.check(request.drafts)
+                        transaction.check(request.drafts)
                     except (KeyReused, Refused) as error:
                         answers.append((request, error))
                         continue
                     if request.kept is not None:
-                        staged.keep(*request.kept)
-                    answers.append((request, [staged.take(draft) for draft in request.drafts]))
-                staged.write(self._db)
+                        transaction.keep(*request.kept)
+                    answers.append((request, [transaction.take(draft) for draft in request.drafts]))
+                transaction.write(self._db)
         except MnemonError as error:  # rolled back
             for request in group:
                 request.done.set_exception(error)
             return
-        staged.adopted()
-        self.commits += any(event.kind == SAMPLES for event in staged.events)
-        self._committed(staged.events)
+        transaction.adopt()
+        self.commits += any(event.kind == SAMPLES for event in transaction.events)
+        self._committed(transaction.events)
         for request, answer in answers:
             if isinstance(answer, MnemonError):
                 request.done.set_exception(answer)
@@ -326,7 +326,7 @@ class Journal:
         return JournalFailed(sentence)
 
     def _prune_step(self) -> None:
-        target, db = min(self._prune_to, self._memory.seq - 1), self._db
+        target, db = min(self._prune_to, self._index.seq - 1), self._db
         try:
             with self._db_lock, self._transaction():
                 (last,) = db.execute(
@@ -344,7 +344,7 @@ class Journal:
         else:
             self.pruned = self.pruned if last is None else last
             for _, key in gone:
-                self._memory.keys.pop(key, None)
+                self._index.keys.pop(key, None)
             if last is not None and last >= target:
                 with self._db_lock, contextlib.suppress(sqlite3.Error):  # the log still holds what was deleted
                     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -19,7 +19,7 @@ from mnemon.estimator import OnlineClassifier
 from mnemon.learning.labels import Label
 from mnemon.runtime import heap, warn
 from mnemon.serve import snapshots
-from mnemon.serve.best import Best
+from mnemon.serve.best_results import BestResults
 from mnemon.serve.curve import Curve
 from mnemon.serve.events import RETRACTED, SAMPLES, Draft, Event, JournalFailed, NoSpace
 from mnemon.serve.journal import Journal
@@ -29,7 +29,7 @@ from mnemon.serve.recovery import OutOfReach, check_reach, restore
 from mnemon.serve.schedule import Schedule
 from mnemon.serve.snapshots import Place, Snapshot
 from mnemon.serve.state import Piece, Retraction, State, cut_draft, refusal_draft, retraction_draft, summary
-from mnemon.serve.waiting import Waiting
+from mnemon.serve.waiters import Waiters
 
 logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
@@ -68,7 +68,7 @@ class Learning:
         """`fresh` makes a classifier that has learned nothing; `replayed` is how many seconds the start took to learn what the
         snapshot lacked; `emptied` is called when a retraction leaves nothing, `warned` with what the model warns of."""
         self.journal, self.state = journal, state
-        self.curve, self.best = Curve(snapshot.curve), Best(_labels(snapshot.classifier), snapshot.best)
+        self.curve, self.best = Curve(snapshot.curve), BestResults(_labels(snapshot.classifier), snapshot.best)
         self.log, self._warned = log, warned
         self.failed: str | None = None  # why nothing more is learned
         self.rate = 0.0  # samples per second of learning
@@ -83,7 +83,7 @@ class Learning:
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
         self._commands: deque[Callable[[], None]] = deque()
-        self._waiting = Waiting(lambda published: (self.published if published else self.state).learned)
+        self._waiting = Waiters(lambda published: (self.published if published else self.state).learned)
         self._closing = False
         self._over: str | None = None  # why this thread does nothing any more
         state.before = self._test

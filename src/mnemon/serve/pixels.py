@@ -19,7 +19,7 @@ class TooMany(MnemonError):
     """The files of a request hold too many pixels."""
 
 
-class Purse:
+class PixelBudget:
     """The pixels that a request may have decoded: a file of a few bytes may hold millions."""
 
     def __init__(self) -> None:
@@ -31,7 +31,9 @@ class Purse:
             raise TooMany(f"these files hold more than {TOGETHER:,} pixels; send fewer at once, or smaller ones.")
 
 
-def decoded(source: BinaryIO, name: str, kind: Kind | None, size: int, purse: Purse | None = None) -> NDArray[np.uint8]:
+def decoded(
+    source: BinaryIO, name: str, kind: Kind | None, size: int, budget: PixelBudget | None = None
+) -> NDArray[np.uint8]:
     """[height, width, channels]; of the size and the colours that came before, where something did."""
     channels = 3
     if kind is not None:
@@ -43,7 +45,7 @@ def decoded(source: BinaryIO, name: str, kind: Kind | None, size: int, purse: Pu
         ):
             raise MnemonError("this model does not take square images of 8 bits a channel, so no files.")
         channels, size = kind.shape[0], kind.shape[1]
-    spend = (purse or Purse()).spend
+    spend = (budget or PixelBudget()).spend
     image = decode_image(source, name, size, formats=FORMATS, most=MOST, spend=spend, draft=True).transpose(1, 2, 0)
     if channels == 1:  # as Pillow's "L": ITU-R 601 luma
         image = np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]

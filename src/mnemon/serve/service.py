@@ -38,7 +38,7 @@ from mnemon.serve.published import Published
 from mnemon.serve.recovery import restore
 from mnemon.serve.samples import Kind, Samples, asked, checked, decode, encode, kind_of, learn, model_kind
 from mnemon.serve.state import State
-from mnemon.serve.warned import Warned
+from mnemon.serve.warn_once import WarnOnce
 
 SIZE = 32  # pixels a side of the images of a new model
 BACKLOG = 256 * 2**20  # bytes that may wait to be learned
@@ -97,7 +97,7 @@ class Service:
             self.size = int(self.journal.notes["size"])
             fresh = self._fresh(device)
             log = Log()
-            self._warned = Warned(folder.name, log)
+            self._warned = WarnOnce(folder.name, log)
             began = time.perf_counter()
             with warn.heard(self._warned):
                 state, snapshot = restore(folder, self.journal, fresh, device)

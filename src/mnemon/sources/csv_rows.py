@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mnemon.errors import MnemonError
 from mnemon.readers.columns import separator
-from mnemon.sources.reading import LONGEST
+from mnemon.sources.line_reader import LONGEST
 
 LINES = 100  # of a row: more come from a quote too many
 BOM = b"\xef\xbb\xbf"  # Excel begins a file with it

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, NamedTuple
 from mnemon.errors import MnemonError
 from mnemon.files import parsed
 from mnemon.readers.columns import header, separated
-from mnemon.sources import reading
+from mnemon.sources import line_reader
 from mnemon.sources.csv_rows import BOM, CsvRow, Line, csv_rows
-from mnemon.sources.place import ENDS, Before, byte
-from mnemon.sources.reading import FileReader, LineReader, StreamReader
+from mnemon.sources.line_reader import FileReader, LineReader, StreamReader
+from mnemon.sources.prefix import ENDS, Prefix, byte
 from mnemon.sources.row import BadRow, Read, Row
 from mnemon.sources.table import Rules
 
@@ -65,23 +65,23 @@ class Lines:
 
     def rows(self, after: int) -> Iterator[Read]:
         if self._stream is not None:
-            yield from self._parsed(StreamReader(self._stream), Before(), None)
+            yield from self._parsed(StreamReader(self._stream), Prefix(), None)
             return
         path, file, at = self._begin
         while True:
             found = self._opened(path)
             if found is None:
                 yield None
-                time.sleep(reading.LOOK)
+                time.sleep(line_reader.LOOK)
                 continue
             with found:
                 try:
-                    before = Before.read(found, max(at, byte(after)))
-                    if after and before.number != after:
+                    prefix = Prefix.read(found, max(at, byte(after)))
+                    if after and prefix.number != after:
                         raise self._replaced(byte(after))
                     lines = FileReader(path, found, follow=self._follow and path == self._path)
                     found.seek(0)
-                    yield from self._parsed(lines, before, self._name(file))
+                    yield from self._parsed(lines, prefix, self._name(file))
                 except OSError as error:
                     raise MnemonError(f"{path} cannot be read ({error.strerror}).") from None
             if not self._follow:
@@ -142,7 +142,7 @@ class Lines:
                     at = byte(number)
                     if file != max(self._known) and at < ENDS:
                         continue  # of a few bytes, another file may have the same
-                    if Before.read(found, at).number == number:
+                    if Prefix.read(found, at).number == number:
                         return _Begin(path, file, at)
         except OSError as error:
             if path == self._path:
@@ -173,19 +173,19 @@ class Lines:
 
     # --- rows
 
-    def _parsed(self, lines: LineReader, before: Before, producer: str | None) -> Iterator[Read]:
+    def _parsed(self, lines: LineReader, prefix: Prefix, producer: str | None) -> Iterator[Read]:
         rows = self._json if self._format == "ndjson" else self._csv
-        for row in rows(lines, before):
+        for row in rows(lines, prefix):
             yield row._replace(producer=producer) if isinstance(row, Row) else row
 
     def _lines(self, lines: LineReader) -> Iterator[Line | None]:
         for line in lines:
-            if line is not None and len(line) == lines.before.at:
+            if line is not None and len(line) == lines.prefix.at:
                 line = line.removeprefix(BOM)
-            yield None if line is None else Line(line, lines.before.number, f"{self._path}, {lines.where}")
+            yield None if line is None else Line(line, lines.prefix.number, f"{self._path}, {lines.where}")
 
-    def _json(self, lines: LineReader, before: Before) -> Iterator[Read]:
-        yield from self._skip(lines, before)
+    def _json(self, lines: LineReader, prefix: Prefix) -> Iterator[Read]:
+        yield from self._skip(lines, prefix)
         for line in self._lines(lines):
             if line is None:
                 yield None
@@ -208,7 +208,7 @@ class Lines:
         columns = self._rules.columns if label is not None else self._rules.with_label(list(found), self._path)
         return self._rules.of_values(found, columns)
 
-    def _csv(self, lines: LineReader, before: Before) -> Iterator[Read]:
+    def _csv(self, lines: LineReader, prefix: Prefix) -> Iterator[Read]:
         """The first line names the columns."""
         usual = self._rules.columns.separator or ("\t" if self._path.suffix.lower() == ".tsv" else ",")
         rows = csv_rows(self._lines(lines), usual)
@@ -224,7 +224,7 @@ class Lines:
             return
         names = header(names, self._path, strip=self._rules.columns.strip)
         columns = self._rules.with_label(names, self._path)
-        yield from self._skip(lines, before)
+        yield from self._skip(lines, prefix)
         for row in rows:
             if row is None:
                 yield None
@@ -240,12 +240,12 @@ class Lines:
             except MnemonError as error:
                 yield from self._bad(last, lines, error)
 
-    def _skip(self, lines: LineReader, before: Before) -> Iterator[Read]:
+    def _skip(self, lines: LineReader, prefix: Prefix) -> Iterator[Read]:
         """Go on behind what was read before. Of a last line that had no end then, no more may have come since."""
-        if not isinstance(lines, FileReader) or before.at <= lines.before.at:
+        if not isinstance(lines, FileReader) or prefix.at <= lines.prefix.at:
             return
-        lines.skip_to(before)
-        if before.last.endswith(b"\n"):
+        lines.skip_to(prefix)
+        if prefix.last.endswith(b"\n"):
             return
         for line in self._lines(lines):
             if line is None:
@@ -253,7 +253,7 @@ class Lines:
                 continue
             if line.content.strip():
                 why = (
-                    f"the line up to byte {before.at:,} was learned when it had no end yet, and was written on since. It is "
+                    f"the line up to byte {prefix.at:,} was learned when it had no end yet, and was written on since. It is "
                     "learned as it was then; --skip-bad goes on with the next line."
                 )
                 yield BadRow(line.number, line.where, why)

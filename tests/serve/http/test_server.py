@@ -12,7 +12,7 @@ import pytest
 
 from mnemon import Client
 from mnemon.errors import MnemonError
-from mnemon.serve.http import punctual, server
+from mnemon.serve.http import connection, server
 from mnemon.serve.http.gate import token_of
 from mnemon.serve.http.models import Models
 from mnemon.serve.learning import Learning
@@ -35,8 +35,8 @@ def running(folder, ended=None):
 
 def test_connections_that_say_nothing_lock_nobody_out(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "CONNECTIONS", 4)
-    monkeypatch.setattr(punctual, "HEADERS", 0.3)
-    monkeypatch.setattr(punctual, "BODY", 0.3)
+    monkeypatch.setattr(connection, "HEADERS", 0.3)
+    monkeypatch.setattr(connection, "BODY", 0.3)
     whole = b"POST /v1/models/model/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n"
     whole += b"Content-Type: application/json\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n{"
     healthy = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -84,7 +84,7 @@ def sends_headers_without_end(one):
 @pytest.mark.parametrize("client", [never_ends, sends_empty_lines, never_reads, sends_headers_without_end])
 def test_without_a_token_nobody_holds_a_connection_or_memory(tmp_path, monkeypatch, client):
     for name in ("HEADERS", "BODY", "ANSWER"):
-        monkeypatch.setattr(punctual, name, 20.0 if client is sends_headers_without_end else 0.5)
+        monkeypatch.setattr(connection, name, 20.0 if client is sends_headers_without_end else 0.5)
     with (
         running(tmp_path / "model") as place,
         socket.create_connection(place, timeout=10) as one,
@@ -94,7 +94,7 @@ def test_without_a_token_nobody_holds_a_connection_or_memory(tmp_path, monkeypat
 
 
 def test_an_answer_that_is_read_slowly_comes_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(punctual, "ANSWER", 1.5)  # less than it takes
+    monkeypatch.setattr(connection, "ANSWER", 1.5)  # less than it takes
     with socket.socket() as one, running(tmp_path / "model") as place:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**15)
         one.connect(place)

@@ -24,12 +24,12 @@ from mnemon.errors import MnemonError
 from mnemon.serve.events import Ack
 from mnemon.serve.http import answers, pages, views, wire
 from mnemon.serve.http.body import described, read
-from mnemon.serve.http.direct import Direct
+from mnemon.serve.http.fast_route import FastRoute
 from mnemon.serve.http.gate import RATE, Gate, Token
-from mnemon.serve.http.landing import Landing
 from mnemon.serve.http.metrics import Counted, Metrics
 from mnemon.serve.http.models import Models
 from mnemon.serve.http.problems import Problem, answer, problem
+from mnemon.serve.http.thread_futures import ThreadFutures
 from mnemon.serve.service import Service
 
 WAIT = 30.0  # seconds that ?wait= and ?after= wait at most
@@ -91,8 +91,8 @@ def routes(models: Models) -> FastAPI:
         responses=ERRORS,
     )
     metrics = Metrics(models)
-    streams, readers, landing = asyncio.Semaphore(STREAMS), asyncio.Semaphore(READERS), Landing()
-    api.router.route_class = Direct
+    streams, readers, futures = asyncio.Semaphore(STREAMS), asyncio.Semaphore(READERS), ThreadFutures()
+    api.router.route_class = FastRoute
     _errors(api)
 
     api.add_middleware(Counted, metrics=metrics)
@@ -148,7 +148,7 @@ def routes(models: Models) -> FastAPI:
         Mnemon-Producer (a name) and Mnemon-Position (a number that rises from request to request)."""
         model = await service(m)
         body = await read(request, label, key=id)
-        acks = await landing.of(await _accepted(model, body, readers))
+        acks = await futures.result(await _accepted(model, body, readers))
         position = max(ack.position for ack in acks)
         found = {
             "position": position if all(ack.named for ack in acks) else None,
@@ -184,7 +184,7 @@ def routes(models: Models) -> FastAPI:
             raise Problem(504, f"the first {after:,} samples were not published in time.", Retry_After="5")
         found, kept = await _predicted(model, body, top, keep, readers)
         if kept is not None:
-            await landing.of(kept)
+            await futures.result(kept)
         return JSONResponse(found)
 
     @api.post(
@@ -197,7 +197,7 @@ def routes(models: Models) -> FastAPI:
         """Add the label of samples that were predicted with keep=true. They are learned once."""
         model = await service(m)
         given = wire.decoded((await read(request, only=wire.JSON)).content, wire.Label)
-        (ack,) = await landing.of(await run_in_threadpool(model.label, given.prediction, given.label))
+        (ack,) = await futures.result(await run_in_threadpool(model.label, given.prediction, given.label))
         return JSONResponse({"position": ack.position, "samples": ack.samples, "repeated": ack.repeated}, 202)
 
     @api.post(
@@ -261,7 +261,7 @@ def routes(models: Models) -> FastAPI:
         model = await service(m)
         if streams.locked():
             raise Problem(503, f"{STREAMS} event streams are open, which is the limit.", Retry_After="30")
-        start = views.told(model.learning.log.boot, request.headers.get("last-event-id", ""))
+        start = views.last_event(model.learning.log.boot, request.headers.get("last-event-id", ""))
         return StreamingResponse(_watch(m, model, start, follow), media_type="text/event-stream")
 
     async def _watch(name: str, model: Service, last: int, follow: bool) -> AsyncIterator[str]:

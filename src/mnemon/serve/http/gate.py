@@ -71,7 +71,7 @@ def digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-def made() -> str:
+def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 

@@ -12,9 +12,9 @@ from mnemon import checkpoint
 from mnemon.errors import MnemonError
 from mnemon.estimator.served import JOURNAL
 from mnemon.files import is_clutter
-from mnemon.serve.behind import is_behind
 from mnemon.serve.http.problems import Problem
 from mnemon.serve.service import Service
+from mnemon.serve.unlearned import has_unlearned_samples
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,9 @@ class Models:
         for name in self.names():
             try:
                 with self._door(name):
-                    wanted = not self._closed and name not in self._services and is_behind(self._path / name)
+                    wanted = (
+                        not self._closed and name not in self._services and has_unlearned_samples(self._path / name)
+                    )
                 if wanted:
                     self.get(name)
             except Exception as error:  # a request for this model reports the error again

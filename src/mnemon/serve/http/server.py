@@ -15,9 +15,9 @@ import uvicorn
 
 from mnemon.errors import MnemonError
 from mnemon.serve.http.app import app
+from mnemon.serve.http.connection import LimitedConnection
 from mnemon.serve.http.gate import RATE, Token, host_name
 from mnemon.serve.http.models import Models
-from mnemon.serve.http.punctual import Punctual
 
 BACKLOG, CONNECTIONS = 128, 512  # connections not yet accepted; open connections
 IDLE, PATIENCE = 30, 5  # seconds: until an idle connection is closed; for running requests at shutdown
@@ -87,7 +87,7 @@ def serve(
     """Serve until `stop()` returns a number other than 0; then close the models, each with a snapshot."""
     config = uvicorn.Config(
         app(models, tokens, hosts=hosts, rate=rate),
-        http=Punctual,
+        http=LimitedConnection,
         loop="asyncio",
         ws="none",
         lifespan="on",

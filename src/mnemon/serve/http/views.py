@@ -157,7 +157,7 @@ def event(boot: str, found: dict[str, Any]) -> tuple[int, str]:
     return found["id"], f"id: {boot}-{found['id']}\nevent: {found['event']}\ndata: {json.dumps(more)}\n\n"
 
 
-def told(boot: str, last: str) -> int:
+def last_event(boot: str, last: str) -> int:
     """The number of the last event that a client knows: none, where events were counted anew since."""
     known, _, number = last.rpartition("-")
     return int(number) if known == boot and number.isascii() and number.isdigit() and len(number) < 16 else 0

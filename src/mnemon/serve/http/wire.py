@@ -261,8 +261,8 @@ def _images(body: Body, kind: Kind | None, size: int) -> tuple[Any, list[Any]]:
     if not files:
         raise MnemonError("the form holds no file.")
     _check_count(len(files))
-    purse = pixels.Purse()
-    x = [pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size, purse) for part in files]
+    budget = pixels.PixelBudget()
+    x = [pixels.decoded(io.BytesIO(_bytes(part)), repr(part.name[:100]), kind, size, budget) for part in files]
     return channels_last(np.stack(x)), labels
 
 

@@ -88,7 +88,7 @@ export function exam(found, known, place) {
     }),
     ...known.filter(({ label }) => !asked.has(key(label))).map(({ label, samples }) => {
       const name = make("span", { className: "name", textContent: String(label) });
-      const when = samples < FIRST ? `after ${FIRST} samples` : "not asked yet";
+      const when = samples < FIRST ? `measured after ${FIRST} samples` : "not measured yet";
       const item = make("li", {}, name, make("span", { className: "later quiet", textContent: when }));
       item.dataset.label = key(label);
       return paint(item, place(label));

@@ -35,10 +35,6 @@ export class Outbox {
     return true;
   }
 
-  has(id) {
-    return this.requests.some((each) => each.id === id);
-  }
-
   /** Samples that wait here, of all models or of a class. */
   count(name, matches = () => true) {
     const of = (each) => (each.images ?? each.rows).length;

@@ -12,8 +12,9 @@ from mnemon.estimator.saving import BESIDE
 from mnemon.estimator.served import JOURNAL, NOTE, reading
 
 
-def is_behind(folder: Path) -> bool:
-    """Of a model that no process has; where it cannot be said, True: opening the model says what is wrong."""
+def has_unlearned_samples(folder: Path) -> bool:
+    """Look without opening the model, which no other process may have open. True if the files cannot be read, since opening
+    the model then says what is wrong."""
     journal, number = folder / JOURNAL, checkpoint.newest(folder)
     if not journal.is_file():
         return False

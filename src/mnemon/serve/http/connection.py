@@ -1,12 +1,11 @@
 """uvicorn's connection protocol, with limits for the client and fewer system calls.
 
-Anybody, without a token, could occupy all connections or the memory with requests that do not end or answers that are not
-read. Such connections are closed. uvicorn itself limits the time between an answer and the next request
-(`timeout_keep_alive`), until it receives a byte.
+A client without a token could occupy all connections or the memory with requests that do not end or answers that it does not
+read. Such connections are closed. (uvicorn's own limit, `timeout_keep_alive`, ends with the first byte of the next request.)
 
-Each system call releases the interpreter's lock and so lets the learning thread run first. uvicorn writes the head and the
+Each system call releases the interpreter's lock, and the learning thread may then run first. uvicorn writes the head and the
 body of an answer separately, and pauses reading from a connection with a large body although the app is about to read it.
-Here both are postponed to the next turn of the event loop: the two writes become one, and the pause is usually cancelled.
+Here both wait for the next turn of the event loop: the two writes become one, and the pause is usually cancelled.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ ANSWER = 120.0  # seconds in which a client must read some of an answer; the sys
 HEADERS_BYTES = 2**19
 
 
-class Punctual(HttpToolsProtocol):
-    """A connection that is closed if a request does not arrive in time, is not that of a reasonable client, or if its answer
-    is not read."""
+class LimitedConnection(HttpToolsProtocol):
+    """A connection that is closed if a request does not arrive in time, if its headers are too large, or if its answer is not
+    read."""
 
-    _late: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
     _in_headers = True
     _without_body = 0  # bytes
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.transport = Joining(transport, self.loop, ANSWER)  # type: ignore[assignment]
-        self.flow = Patient(transport, self.loop, self.pipeline)
+        self.transport = JoinedWrites(transport, self.loop, ANSWER)  # type: ignore[assignment]
+        self.flow = LatePause(transport, self.loop, self.pipeline)
         self._expect(HEADERS)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -48,7 +47,7 @@ class Punctual(HttpToolsProtocol):
         self._without_body += len(data)
         if self._without_body > HEADERS_BYTES:
             self.transport.abort()
-        elif self._late is None and self._is_idle():  # it sent empty lines, which stopped uvicorn's clock
+        elif self._timer is None and self._is_idle():  # it sent empty lines, which stopped uvicorn's clock
             self._expect(HEADERS)
 
     def _is_idle(self) -> bool:
@@ -58,7 +57,7 @@ class Punctual(HttpToolsProtocol):
         super().on_message_begin()
         self._in_headers = True
         self._without_body = 0
-        if self._late is None:  # from the second request of a connection on
+        if self._timer is None:  # from the second request of a connection on
             self._expect(HEADERS)
 
     def on_headers_complete(self) -> None:
@@ -82,9 +81,9 @@ class Punctual(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _expect(self, seconds: float | None) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        self._late = None if seconds is None else self.loop.call_later(seconds, self._close)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._close)
 
     def _close(self) -> None:
         if self.flow.read_paused and not self._in_headers:  # the server is not reading, so the client is not late
@@ -93,7 +92,7 @@ class Punctual(HttpToolsProtocol):
             self.transport.close()
 
 
-class Joining:
+class JoinedWrites:
     """A transport that sends all that is written within one turn of the event loop by one system call. It closes the connection
     if the client reads nothing for `patience` seconds while there is something to read."""
 
@@ -138,7 +137,7 @@ class Joining:
         return getattr(self._transport, name)
 
 
-class Patient(FlowControl):
+class LatePause(FlowControl):
     """Pauses reading from a connection if the received bytes are still unread in the next turn of the event loop, and as long
     as received requests are `queued` behind the one that is answered: uvicorn would go on and keep any number of them."""
 

@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 
-class Direct(APIRoute):
+class FastRoute(APIRoute):
     """A route whose function takes parts of the path (as text) and parameters of the query, reads the body itself and
     returns a response. If the query is empty, the function is called directly, with the defaults of its parameters."""
 

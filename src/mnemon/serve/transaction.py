@@ -1,4 +1,4 @@
-"""What one transaction of a journal adds: requests are checked against all that is there, then staged, then written."""
+"""One transaction of a journal: requests are checked against what the journal holds, collected, then written together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PRODUCERS = 10_000
 KEPT, KEPT_BYTES = 10_000, 256 * 2**20  # predictions that wait for a label, and what they may take together
 
 
-class Known(NamedTuple):
+class KnownKey(NamedTuple):
     digest: bytes
     position: int
     samples: int
@@ -26,41 +26,41 @@ class Refused(MnemonError):
 
 
 @dataclass
-class Memory:
-    """What a journal knows without asking the disk."""
+class Index:
+    """What the checks need of a journal, in memory."""
 
     seq: int
     position: int
-    keys: dict[bytes, Known] = field(default_factory=dict)
+    keys: dict[bytes, KnownKey] = field(default_factory=dict)
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)  # name → last count, and its position
     kept: dict[int, int] = field(default_factory=dict)  # id of what is kept, the oldest first → bytes
 
 
-class Staged:
-    """`adopted` when it is on the disk."""
+class Transaction:
+    """Collects the events of several requests. `adopt` it when it is on the disk."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._seq, self._position = memory.seq, memory.position
-        self._keys: dict[bytes, Known] = {}
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._seq, self._position = index.seq, index.position
+        self._keys: dict[bytes, KnownKey] = {}
         self._lasting: set[bytes] = set()
         self._producers: dict[str, tuple[int, int]] = {}
         self._kept: list[tuple[str, bytes]] = []
         self._sizes: dict[int, int] | None = None
         self.events: list[Event] = []
 
-    def known(self, key: bytes) -> Known | None:
-        return self._keys.get(key) or self._memory.keys.get(key)
+    def known(self, key: bytes) -> KnownKey | None:
+        return self._keys.get(key) or self._index.keys.get(key)
 
     def count(self, producer: str) -> tuple[int, int] | None:
-        return self._producers.get(producer) or self._memory.producers.get(producer)
+        return self._producers.get(producer) or self._index.producers.get(producer)
 
     @property
     def producers(self) -> int:
-        return len(self._producers.keys() | self._memory.producers.keys())
+        return len(self._producers.keys() | self._index.producers.keys())
 
     def check(self, drafts: Sequence[Draft]) -> None:
-        """Refuse a request before any of it is staged."""
+        """Refuse a request before any of it is taken."""
         own: dict[bytes, bytes] = {}
         for draft in drafts:
             if draft.key is not None:
@@ -94,7 +94,7 @@ class Staged:
         self._position += draft.samples
         self.events.append(Event(self._seq, draft.kind, self._position, draft.samples, draft.payload))
         if draft.key is not None:
-            self._keys[draft.key] = Known(draft.digest, self._position, draft.samples)
+            self._keys[draft.key] = KnownKey(draft.digest, self._position, draft.samples)
             if draft.lasting:
                 self._lasting.add(draft.key)
         if draft.producer is not None:
@@ -118,7 +118,7 @@ class Staged:
 
     def _write_kept(self, db: sqlite3.Connection) -> None:
         """The oldest make room for what is new."""
-        sizes = dict(self._memory.kept)
+        sizes = dict(self._index.kept)
         last = max(sizes, default=0)
         for id_, (name, payload) in enumerate(self._kept, last + 1):
             row = (id_, name, payload, zlib.crc32(payload))
@@ -131,10 +131,11 @@ class Staged:
         db.execute("DELETE FROM kept WHERE id <= ?", (gone,))
         self._sizes = sizes
 
-    def adopted(self) -> None:
-        memory = self._memory
-        memory.seq, memory.position = self._seq, self._position
-        memory.keys |= self._keys
-        memory.producers |= self._producers
+    def adopt(self) -> None:
+        """Bring the index up to date."""
+        index = self._index
+        index.seq, index.position = self._seq, self._position
+        index.keys |= self._keys
+        index.producers |= self._producers
         if self._sizes is not None:
-            memory.kept = self._sizes
+            index.kept = self._sizes

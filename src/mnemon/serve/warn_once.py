@@ -1,5 +1,5 @@
-"""What the estimator warns of, as messages of a server: one line for each model and kind, not one for each chunk. Drift is
-told each time: it is another event."""
+"""The estimator's warnings as messages of a server: one line for each model and kind of warning, not one for each chunk. Drift
+is told each time, since each is another event."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mnemon.serve.log import Log
 logger = logging.getLogger(__name__)
 
 
-class Warned:
-    """A listener for `mnemon.runtime.warn.heard`. Other numbers do not make a sentence another one."""
+class WarnOnce:
+    """A listener for `mnemon.runtime.warn.heard`. Sentences that differ in their numbers alone are of one kind."""
 
     def __init__(self, model: str, log: Log) -> None:
         self._model, self._log = model, log

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mnemon.errors import MnemonError
-from mnemon.sources.place import ENDS, Before
+from mnemon.sources.prefix import ENDS, Prefix
 
 LOOK = 0.2  # seconds between two looks at what may grow
 SETTLED = 5  # looks without a new byte, after which a file that was moved away is taken for finished
@@ -21,16 +21,16 @@ CHUNK = 2**18  # bytes that are read at once
 
 
 class LineReader(ABC):
-    """An iterator of lines, with the place behind the last one; None while there is no whole line."""
+    """An iterator of lines; None while there is no whole line. `prefix` is what was read."""
 
     def __init__(self) -> None:
-        self.before = Before()
+        self.prefix = Prefix()
         self._buffer, self._from = b"", 0
         self._count, self._skipped, self._ended = 0, False, False
 
     @property
     def where(self) -> str:
-        return f"byte {self.before.at:,}" if self._skipped else f"line {self._count:,}"
+        return f"byte {self.prefix.at:,}" if self._skipped else f"line {self._count:,}"
 
     @property
     def rest(self) -> bytes:
@@ -60,7 +60,7 @@ class LineReader(ABC):
         line = self._buffer[self._from : end]
         self._from = end
         self._count += 1
-        self.before.add(line)
+        self.prefix.add(line)
         return line
 
     @abstractmethod
@@ -78,11 +78,11 @@ class FileReader(LineReader):
         self._waits, self._quiet = False, 0
         self.cut = b""
 
-    def skip_to(self, before: Before) -> None:
-        if before.at > self.before.at:
-            self._file.seek(before.at)
+    def skip_to(self, prefix: Prefix) -> None:
+        if prefix.at > self.prefix.at:
+            self._file.seek(prefix.at)
             self._buffer, self._from = b"", 0
-            self.before, self._skipped = before, True
+            self.prefix, self._skipped = prefix, True
 
     def _more(self) -> bytes | None:
         if self._waits:  # what was read has been handed on
@@ -106,8 +106,8 @@ class FileReader(LineReader):
 
     def _is_cut_off(self) -> bool:
         """Whether what was read is no longer there: a log that is copied and then emptied."""
-        known = (self.before.last + self.rest)[-ENDS:]
-        end = self.before.at + len(self.rest)
+        known = (self.prefix.last + self.rest)[-ENDS:]
+        end = self.prefix.at + len(self.rest)
         self._file.seek(end - len(known))
         return self._file.read(len(known)) != known
 

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Landing:
+class ThreadFutures:
     """Futures of other threads that one event loop awaits. Those that finish before the loop looks share a wake-up."""
 
     def __init__(self) -> None:
         self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
         self._called = False  # whether the loop has been told to look
 
-    async def of(self, future: Future[T]) -> T:
+    async def result(self, future: Future[T]) -> T:
         """Wait for the result of `future`. A caller that is cancelled does not cancel the future."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[T] = loop.create_future()
@@ -27,12 +27,12 @@ class Landing:
             self._done.append((waiting, future))
             if not self._called and not loop.is_closed():
                 self._called = True
-                loop.call_soon_threadsafe(self._land)
+                loop.call_soon_threadsafe(self._deliver)
 
         future.add_done_callback(done)
         return await waiting
 
-    def _land(self) -> None:
+    def _deliver(self) -> None:
         self._called = False  # before the look: a future that finishes from here on tells the loop again
         while self._done:
             waiting, future = self._done.popleft()

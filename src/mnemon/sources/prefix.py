@@ -1,7 +1,7 @@
-"""Places in a file: the byte behind a row, with a check of what lies before it, as one number that rises.
+"""What was read of a file, as one number that rises: the byte behind the last row, and a checksum.
 
-A journal keeps one number for a file. The check says on the next start whether the file is still the one that was read: it
-is of the first and of the last bytes before the place, so that it costs the same however long the file is.
+A journal keeps one number for a file. The checksum says on the next start whether the file is still the one that was read. It
+is of the first and the last bytes that were read, so that it costs the same however long the file is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ CHECK = 22  # bits of the check: a number has 63
 LARGEST = 2 ** (63 - CHECK)  # bytes of a file
 
 
-class Before:
-    """What lies before a place, which moves on as lines are taken."""
+class Prefix:
+    """The first `at` bytes of a file; more are added as lines are taken."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -36,8 +36,8 @@ class Before:
         return self.at << CHECK | zlib.crc32(self.last, zlib.crc32(self._first)) & (1 << CHECK) - 1 if self.at else 0
 
     @classmethod
-    def read(cls, file: BinaryIO, at: int) -> Before:
-        """Of a place in a file; a file that is shorter has another place."""
+    def read(cls, file: BinaryIO, at: int) -> Prefix:
+        """The first `at` bytes of a file, or all of a shorter one."""
         found = cls()
         file.seek(0)
         found._first = file.read(min(ENDS, at))
@@ -49,5 +49,5 @@ class Before:
 
 
 def byte(number: int) -> int:
-    """The place that a number stands for."""
+    """How many bytes were read, by the number."""
     return number >> CHECK

@@ -11,7 +11,7 @@ from mnemon.serve.published import Published
 LEAST = 5  # samples of a class in an exam, for its result to be a best one: of fewer, chance makes too many
 
 
-class Best:
+class BestResults:
     """By label, since a retraction may change the order of classes."""
 
     def __init__(self, labels: list[Label], table: list[list[int]]) -> None:
