@@ -48,7 +48,7 @@ class RaptorMai:
     def __init__(self, run: Run, directory: Path) -> None:
         values = run.choice.options()
         words = {
-            "data": "cifar10",
+            "data": "mini_imagenet" if run.scenario.x.shape[-1] == 84 else "cifar10",
             "num_tasks": 5,
             "batch": values["batch_size"],
             "eps_mem_batch": values["replay_size"],

@@ -1,8 +1,8 @@
 """A process that holds one learner of another system and makes steps when it is told to.
 
 Run as a program (`python benchmarks/peer_worker.py SYSTEM DIRECTORY METHOD SEED THREADS STEPS IMAGES`) this is such a
-process: it says when it is ready, takes "steps N", "task" and "accuracy" from stdin and answers each with a line. IMAGES is
-"random", or how many images of each class of CIFAR-10 it learns (0: all).
+process: it says when it is ready, takes "steps N", "task" and "accuracy" from stdin and answers each with a line. IMAGES is the
+shapes of random images (of `mnemon bench --nets`), or how many images of each class of CIFAR-10 it learns (0: all).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mnemon.bench.shapes import make_run, make_scenario
+from mnemon.bench.shapes import NETS, make_run, make_scenario
 from mnemon.errors import MnemonError
 from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import Scenario, named_scenario
@@ -41,7 +41,7 @@ class Worker:
 
     def __init__(
         self, system: str, directory: Path, method: str, *, count: int = 1, seed: int = 0, threads: int, steps: int,
-        images: str = "random", device: torch.device,
+        images: str, device: torch.device,
     ) -> None:  # fmt: skip
         self.runs, self.what = count, f"{system}'s {method}"
         self.logs = [tempfile.TemporaryFile("w+") for _ in range(count)]  # noqa: SIM115
@@ -126,8 +126,8 @@ def mixed(scenario: Scenario, steps: int) -> Scenario:
     return replace(scenario, stream=replace(scenario.stream, indices=order, boundaries=(10 * steps,)))
 
 
-def random_run(method: str, seed: int, steps: int) -> Run:
-    return make_run("resnet18", method, seed, mixed(make_scenario("resnet18", CPU), steps), CPU)
+def random_run(net: str, method: str, seed: int, steps: int) -> Run:
+    return make_run(net, method, seed, mixed(make_scenario(net, CPU), steps), CPU)
 
 
 def cifar_run(method: str, seed: int, images: int, device: torch.device) -> Run:
@@ -172,8 +172,10 @@ def main(name: str, directory: str, method: str, seed: str, threads: str, steps:
     os.dup2(2, 1)  # what they print is no answer
     warnings.showwarning = lambda *_, **__: None  # printing them would be timed
     incomplete = without_operators()
-    random = images == "random"
-    run = random_run(method, int(seed), int(steps)) if random else cifar_run(method, int(seed), int(images), CPU)
+    random = images in NETS
+    run = (
+        random_run(images, method, int(seed), int(steps)) if random else cifar_run(method, int(seed), int(images), CPU)
+    )
     system = SYSTEMS[name](run, Path(directory))
     torch.set_num_threads(int(threads))  # after the import: Mammoth sets two
 

@@ -1,6 +1,7 @@
 """The training step of other people's systems, as they are, beside ours: one run on one device, in turn.
 
-Batch 10, replay 10, memory 1000, the reduced ResNet-18 (nf 20), random images in CIFAR's shape. Evaluation is excluded. Four
+Batch 10, replay 10, memory 1000, the reduced ResNet-18 (nf 20), random images in the shape of CIFAR-10, or with --pixels 84 of
+miniImageNet with its 100 classes (RaptorMai alone has both). Evaluation is excluded. Four
 competitors for each method: one process of theirs, N processes of theirs at once, one run of ours, N runs of ours. The memory
 holds 1000 images after 100 steps: with a shorter --warm-up the work that begins when it is full is not timed.
 
@@ -10,6 +11,7 @@ holds 1000 images after 100 steps: with a shorter --warm-up the work that begins
     pip install torchvision kornia timm==0.9.8 six googledrivedownloader==0.4 onedrivedownloader ftfy regex   # Mammoth
     pip install avalanche-lib==0.6.0
     python benchmarks/peers.py --raptormai online-continual-learning --mammoth mammoth --avalanche
+    python benchmarks/peers.py --raptormai online-continual-learning --pixels 84 --methods gss,aser --theirs 1
     python benchmarks/peers.py --raptormai online-continual-learning --accuracy       # ER on Split CIFAR-10, theirs and ours
 
 With --out FILE each row of the table is written as soon as it is there. With --accuracy so is each value, and the same command
@@ -45,6 +47,7 @@ from mnemon.runtime.device import Engine, choose_device
 from peer_systems import SYSTEMS
 from peer_worker import Worker, cifar_run, mixed
 
+NETS = {32: "resnet18", 84: "resnet18-84"}  # by pixels
 TITLES = {"raptormai": "RaptorMai", "mammoth": "Mammoth", "avalanche": "Avalanche"}
 WITHOUT_OPERATORS = """\
 torchvision is installed for another build of torch: its Python part was used, its compiled operators were not
@@ -60,6 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", help="with commas, in this order (default: all that a system has)")
     parser.add_argument("--processes", type=int, default=15, help="how many at once, theirs and ours (default 15)")
     parser.add_argument("--theirs", type=int, help="how many of theirs at once (default: as --processes; 1: one alone)")
+    parser.add_argument("--pixels", type=int, choices=NETS, default=32, help="the side of an image (default 32)")
     parser.add_argument("--warm-up", type=int, default=130, help="steps before the time counts (default 130)")
     parser.add_argument("--window", type=int, default=63, help="steps of each in turn (default 63)")
     parser.add_argument("--windows", type=int, default=10, help="windows of each (default 10)")
@@ -93,21 +97,23 @@ def chosen(args: argparse.Namespace) -> list[tuple[str, Path, str]]:
         found += [(system, directory, name) for name in SYSTEMS[system].METHODS if not wanted or name in wanted]
     if not found:
         raise MnemonError("nothing to compare with; give --raptormai DIR, --mammoth DIR or --avalanche.")
+    if args.pixels != 32 and (args.accuracy or {system for system, _, _ in found} != {"raptormai"}):
+        raise MnemonError(f"--pixels {args.pixels} is for the steps of RaptorMai alone.")
     return sorted(found, key=lambda one: wanted.index(one[2])) if wanted else found
 
 
 def timed(system: str, directory: Path, method: str, args: argparse.Namespace, engine: Engine) -> dict[str, Any]:
     """Milliseconds per step of one run, window by window."""
-    many, steps = args.processes, args.warm_up + (args.windows + 1) * args.window
+    net, many, steps = NETS[args.pixels], args.processes, args.warm_up + (args.windows + 1) * args.window
     cores = os.cpu_count() or 1
-    peer = partial(Worker, system, directory, method, steps=steps, device=engine.device)
-    scenario = mixed(make_scenario("resnet18", engine.device), steps)
+    peer = partial(Worker, system, directory, method, steps=steps, images=net, device=engine.device)
+    scenario = mixed(make_scenario(net, engine.device), steps)
     release()
 
     def ours(count: int) -> Timed:
         if engine.device.type == "cpu" and count > 1:
-            return BenchWorkers("resnet18", method, count, min(cores, count))
-        return Ours([make_run("resnet18", method, seed, scenario, engine.device) for seed in range(count)], engine)
+            return BenchWorkers(net, method, count, min(cores, count))
+        return Ours([make_run(net, method, seed, scenario, engine.device) for seed in range(count)], engine)
 
     theirs: dict[str, Worker] = {}
     those: dict[str, Timed] = {}
@@ -166,9 +172,8 @@ def ms(value: float) -> str:
 def speed(args: argparse.Namespace, engine: Engine, asked: dict[str, Any]) -> None:
     """The table, row by row. What fails is said and left out: the others can still be measured."""
     n, m = args.processes, args.theirs
-    print(
-        f"ms per step of one run, median (quartiles); {args.warm_up} steps to warm up, {args.windows} windows of {args.window}"
-    )
+    size = f"images of {args.pixels} × {args.pixels} pixels, median (quartiles)"
+    print(f"ms per step of one run, {size}; {args.warm_up} steps to warm up, {args.windows} windows of {args.window}")
     titles = ["1 of theirs", *[f"{m} of theirs"] * (m > 1), "1 of ours", *[f"{n} of ours"] * (n > 1)]
     titles += ["1 : 1", *[f"1 : {n}"] * (n > 1), *[f"{m} : {n}"] * (m > 1 and n > 1)]
     print(f"| | {' | '.join(titles)} |\n|{'---|' * (len(titles) + 1)}", flush=True)
@@ -256,7 +261,9 @@ def main() -> None:
     args = parse()
     torch.set_num_threads(args.threads)
     counts = (
-        ("threads", "images") if args.accuracy else ("processes", "theirs", "warm_up", "window", "windows", "images")
+        ("threads", "images")
+        if args.accuracy
+        else ("processes", "theirs", "pixels", "warm_up", "window", "windows", "images")
     )
     asked = {key: getattr(args, key) for key in ("device", *counts)}
     chosen(args)  # what is wrong is said before anything is printed

@@ -4,7 +4,8 @@ Each side is a process that makes the same runs with its pool. While one works, 
 (SIGSTOP), in turn every few seconds, so that what else the machine does meets both alike; only the seconds in which a side
 may work are counted. Not counted either: the start of the cluster and a first short round, after which Ray's processes, which
 stay, have imported torch. Worker processes are started anew in each round, as in each command. The records must be equal but
-for times.
+for times. The CPU seconds of all processes of a side are printed too: where the runs fill the cores, the ratio of the CPU
+seconds is that of the throughputs, and other work on the machine changes it less.
 
     python benchmarks/ray_pool.py --iterations 1 --runs 4 --block 0.5    # small: a trial
     python benchmarks/ray_pool.py                                        # 16 runs of 20 s and more: seven minutes and more
@@ -86,6 +87,17 @@ class Side:
         self.clock = threading.Lock()
         self.stopped: list[int] = []
         threading.Thread(target=self._listen, daemon=True).start()
+
+    def cpu_seconds(self) -> float:
+        """Of the process and all that descend or descended from it."""
+        ticks = 0
+        for process in descendants(self.process.pid):
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(
+                    map(int, fields[11:15])
+                )  # its own in user and system mode, and those of children that ended
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def ask(self, chosen: dict[str, Any], seeds: list[int]) -> None:
         self.worked: float = 0.0  # seconds, before this turn
@@ -196,13 +208,17 @@ def main() -> None:
             sides[pool].work()  # starts, and the round that is not counted
         for turn in range(args.rounds):
             first = args.seed + turn * args.runs
+            before = {name: side.cpu_seconds() for name, side in sides.items()}
             in_turn(sides, {"iterations": args.iterations}, list(range(first, first + args.runs)), args.block)
             rows.append({name: {"seconds": side.seconds, "finished": side.finished} for name, side in sides.items()})
-            rows[-1]["load"] = os.getloadavg()[0]
+            used = {name: side.cpu_seconds() - before[name] for name, side in sides.items()}
+            rows[-1] |= {"cpu_seconds": used, "load": os.getloadavg()[0]}
             there, here = (sides[pool].seconds for pool in POOLS)
             print(f"{args.runs} runs of {here * args.jobs / args.runs:.1f} s, {args.jobs} at once: ", end="")
             print(f"Ray {args.runs / there:.4f} runs/s, worker processes {args.runs / here:.4f} runs/s, ", end="")
-            print(f"ratio {here / there:.3f}; load {os.getloadavg()[0]:.1f}", flush=True)
+            print(f"ratio {here / there:.3f}; load {os.getloadavg()[0]:.1f}")
+            there, here = (used[pool] for pool in POOLS)
+            print(f"CPU seconds: Ray {there:.1f}, worker processes {here:.1f}, ratio {here / there:.3f}", flush=True)
     ratios = [
         a / b for row in rows for a, b in zip(*(waves(row[pool], args.jobs) for pool in POOLS[::-1]), strict=True)
     ]

@@ -25,3 +25,20 @@ def short_folder(monkeypatch):
         monkeypatch.setenv(name, value)
     yield Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def two_machines(monkeypatch):
+    """The body of a fixture: a head that makes no runs, and two machines that make one at a time; what the test starts joins
+    them."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": STORE, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+    try:
+        made.machines = [made.add_node(num_cpus=1, **small) for _ in range(2)]
+        monkeypatch.setenv("RAY_ADDRESS", made.address)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()

@@ -117,8 +117,22 @@ def test_wheel_and_sdist_hold_every_file_of_the_package(built):
     with tarfile.open(sdist) as archive:
         sources = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/{name}" for name in wanted} <= sources
-    pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}  # which link to each other
-    assert {*pages, "pyproject.toml", "Makefile", "tests/test_package.py"} <= sources
+    assert {"pyproject.toml", "Makefile", "tests/test_package.py", "results/records.jsonl.gz"} <= sources
+    for page in (name for name in sources if name.endswith(".md")):
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text()):
+            there = os.path.normpath(Path(page).parent / link)
+            assert "://" in link or there in sources or (ROOT / there).is_dir(), (page, link)
+
+
+def test_the_page_of_a_package_index_leads_nowhere_that_is_not_there(built):
+    """An index shows no files of ours: a link to one would be dead, and a picture would not be seen."""
+    with zipfile.ZipFile(built[1]) as archive:
+        (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    page = metadata.partition("\n\n")[2]
+    assert page.startswith("# mnemon\n")
+    assert re.findall(r"\]\((?!https://)[^)]*\)|<img", page) == []
+    extras = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert extras == set(re.findall(r"^Provides-Extra: (\w+)$", metadata, re.MULTILINE)) - {"dev"}
 
 
 @pytest.mark.slow

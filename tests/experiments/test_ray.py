@@ -24,9 +24,10 @@ from mnemon.experiments.runner import run_all
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning import plugins
+from mnemon.runtime import ray_cluster
 from mnemon.runtime.device import Engine
 from processes import midway, started, wait_for
-from ray_machines import STORE, short_folder
+from ray_machines import STORE, short_folder, two_machines
 
 ray = pytest.importorskip("ray")
 
@@ -60,6 +61,7 @@ class Slow(ER):
 
     def write(self, learner, x, y, draws, done):
         (HERE / "pid").write_text(str(os.getpid()))
+        (HERE / "gpu").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         if not (HERE / "gate").exists():
             time.sleep(0.05)
         return super().write(learner, x, y, draws, done)
@@ -73,18 +75,7 @@ def short(monkeypatch):
 
 @pytest.fixture
 def cluster(short, monkeypatch):
-    """A head that makes no runs, and two machines that make one at a time; what the test starts joins it."""
-    from ray.cluster_utils import Cluster
-
-    small = {"object_store_memory": STORE, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
-    try:
-        made.machines = [made.add_node(num_cpus=1, **small) for _ in range(2)]
-        monkeypatch.setenv("RAY_ADDRESS", made.address)
-        yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
+    yield from two_machines(monkeypatch)
 
 
 @pytest.fixture
@@ -109,8 +100,8 @@ def here(asked, folder, slow):
 class Watched(Ray):
     """A pool whose events the test sees, and acts on."""
 
-    def __init__(self, act=lambda seen: None, **more):
-        super().__init__(**more)
+    def __init__(self, act=lambda seen: None):
+        super().__init__()
         self.act, self.seen = act, []
 
     def run(self, work, emit, stop):
@@ -123,6 +114,13 @@ class Watched(Ray):
 
     def of(self, kind):
         return [event for event in self.seen if isinstance(event, kind)]
+
+
+class OnGPUs(Watched):
+    """Its tasks take the GPUs of the cluster, which are made up, and compute on the cores beside them."""
+
+    def resource(self, engine):
+        return "GPU"
 
 
 def test_records_are_those_of_a_local_run_and_a_diverging_run_ends_alone(tmp_path, cluster):
@@ -158,24 +156,48 @@ def test_a_machine_dies_and_its_run_goes_on_elsewhere(tmp_path, cluster, slow):
 
 
 @pytest.mark.slow
-def test_a_process_dies_within_a_stack_and_nothing_finished_is_run_again(tmp_path, cluster, slow):
-    """Three runs of one task; the short one has ended when the process is killed."""
+def test_a_process_on_a_gpu_dies_and_nothing_it_finished_is_run_again(tmp_path, cluster, slow):
+    """One GPU makes three runs in one task; the short one has ended when the process is killed."""
+    cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE)
     gate = slow.parent / "gate"
     asked = [Spec("slow", "split-digits", 0, options={"batch_size": 100}), *specs(3, "slow")[1:]]
 
     def act(seen):
         if not gate.exists() and isinstance(seen[-1], Finished):
+            assert (slow.parent / "gpu").read_text() == "0"
             os.kill(int((slow.parent / "pid").read_text()), signal.SIGKILL)
             gate.touch()
 
-    pool = Watched(act, together=3)
-    found = run_all(asked, tmp_path / "ray", pool=pool, checkpoint_every=0.2)
+    pool = OnGPUs(act)
+    found = run_all(asked, tmp_path / "ray", device="cpu", pool=pool, checkpoint_every=0.2)
     expected = here(asked, tmp_path / "here", slow)
     assert [result(r) for r in found] == [result(r) for r in expected]
     assert pool.of(Finished)[0].number == 0
     assert sorted(event.number for event in pool.of(Finished)) == [0, 1, 2]
     assert sorted(event.number for event in pool.of(Started)) == [0, 1, 1, 2, 2]
     assert all(event.position > 0 for event in pool.of(Started)[3:])
+    assert {record["at_once"] for record in found} == {3}
+
+
+@pytest.mark.slow
+def test_a_gpu_that_torch_cannot_use_is_named_with_its_machine(tmp_path, cluster):
+    cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE)
+    with pytest.raises(MnemonError, match=r"the machine \S+ of the Ray cluster has a GPU that its torch cannot use"):
+        run_all(specs(1), tmp_path / "out", pool="ray")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_always_dies_is_given_up_and_the_others_are_made(tmp_path, cluster, slow):
+    (slow.parent / "gate").touch()
+    dies = "if self.batch_size == 7:\n            os._exit(1)\n        return"
+    slow.write_text(SLOW.replace("return", dies))
+    plugins.use("method", f"{slow}:Slow")
+    deadly = Spec("slow", "split-digits", 0, options={"batch_size": 7})
+    with pytest.raises(MnemonError, match=r"1 of 3 runs have no record, because their processes on Ray died 5 times"):
+        run_all([deadly, *specs(2)], tmp_path / "out", pool="ray")
+    assert sorted(record["seed"] for record in ResultFolder(tmp_path / "out").read()) == [0, 1]
+    assert {record["options"]["batch_size"] for record in ResultFolder(tmp_path / "out").read()} == {10}
 
 
 @pytest.mark.slow
@@ -283,6 +305,11 @@ def test_other_versions_are_refused_with_a_sentence():
     kind, sentence = item
     assert kind == "refused"
     assert re.search(r"has mnemon \S+ instead of 9, torch \S+ instead of 1.0; install the same", sentence)
+
+
+def test_another_build_of_the_same_version_is_accepted():
+    """The driver has no GPU, and a torch without CUDA."""
+    assert ray_cluster.mismatch({"torch": "2.13.0+cpu"}, {"torch": "2.13.0+cu130"}) is None
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 import contextlib
 import json
 import pickle
+import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import folder_images
@@ -14,7 +16,8 @@ from mnemon.own_data import sharded
 from mnemon.own_data.fit import fit
 from mnemon.readers.columns import Columns
 from mnemon.runtime import ray_cluster
-from ray_machines import short_folder
+from processes import wait_for
+from ray_machines import short_folder, two_machines
 
 BIRD = Columns("bird", None, ())
 
@@ -149,6 +152,45 @@ def test_only_sums_can_be_merged(tmp_path, here):
     with pytest.raises(MnemonError, match="unknown place 'spark'"):
         fit(path, tmp_path / "model", columns=BIRD, method="slda", on="spark")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture
+def cluster(short, monkeypatch):
+    pytest.importorskip("ray")
+    yield from two_machines(monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_machine_dies_while_it_learns_and_its_shard_is_learned_elsewhere(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr(sharded, "SHARD", 100)
+    learn, begun, gate = sharded._learn, tmp_path / "begun", tmp_path / "gate"
+    begun.mkdir()
+
+    def waits(*task):
+        """Say which machine has a shard, and learn it once one of them is gone."""
+        import time
+
+        import ray
+
+        (begun / ray.get_runtime_context().get_node_id()).touch()
+        while not gate.exists():
+            time.sleep(0.05)
+        return learn(*task)
+
+    def kill():
+        wait_for(lambda: len(list(begun.iterdir())) == 2)
+        cluster.machines[0].kill_raylet()
+        gate.touch()
+
+    monkeypatch.setattr(sharded, "_learn", waits)
+    path = tables.write(tmp_path / "birds.csv", tables.rows(600))
+    killing = threading.Thread(target=kill)
+    killing.start()
+    done = fit(path, tmp_path / "ray", columns=BIRD, method="slda", features="fixed", exam=0, on="ray")
+    killing.join()
+    assert done.learned == 600
+    fit(path, tmp_path / "here", columns=BIRD, method="slda", features="fixed", exam=0)
+    same(tmp_path / "ray", tmp_path / "here", pd.DataFrame(tables.rows(50, 1000))[list(tables.FEATURES)])
 
 
 @pytest.mark.slow

@@ -16,8 +16,6 @@ from mnemon.learning.methods import methods as known_methods
 from mnemon.runtime.device import Engine
 
 logger = logging.getLogger(__name__)
-STEPS = {("mlp", "cpu"): 50, ("resnet18", "cpu"): 4, ("mlp", "cuda"): 200, ("resnet18", "cuda"): 100}  # in a round
-IMAGES = {("mlp", "cpu"): 10_000, ("resnet18", "cpu"): 2_000, ("mlp", "cuda"): 10_000, ("resnet18", "cuda"): 10_000}
 
 
 def bench(
@@ -54,15 +52,15 @@ def bench(
                     engine,
                     many=runs,
                     rounds=rounds,
-                    steps=steps or STEPS[net, kind],
+                    steps=steps or NETS[net].steps[kind],
                     full=kind == "cuda" or net == "mlp",
                 )
                 steps_learned.append(found)
             logger.info(f"{net}: methods beside ER …")
-            count, full = steps or STEPS[net, kind], kind == "cuda" or net == "mlp"
+            count, full = steps or NETS[net].steps[kind], kind == "cuda" or net == "mlp"
             beside_er.append(training.costs(net, methods, engine, rounds=rounds, steps=count, full=full))
             logger.info(f"{net}: inference …")
-            passes.append(inference.measure(net, engine, rounds=rounds, images=IMAGES[net, kind]))
+            passes.append(inference.measure(net, engine, rounds=rounds, images=NETS[net].images[kind]))
         logger.info("start-up …")
         started = startup.measure(rounds)
     record = {

@@ -1,8 +1,9 @@
-"""What the benchmark learns: random images in the shapes of Split MNIST and Split CIFAR-10."""
+"""What the benchmark learns: random images in the shapes of Split MNIST, Split CIFAR-10 and Split miniImageNet."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,17 +17,40 @@ from mnemon.experiments.run import Run
 from mnemon.experiments.scenario import Scenario, array_scenario
 from mnemon.learning.build import choose
 
-CLASSES, TASKS, IMAGES, PASSES = 10, 5, 10_000, 20
-NETS = {"mlp": ((1, 28, 28), "mnist", 500), "resnet18": ((3, 32, 32), "cifar10", 1000)}  # shape, recipe, memory
+TASKS, IMAGES, PASSES = 5, 10_000, 20
+
+
+class Shapes(NamedTuple):
+    """A backbone and what it learns as on a dataset; and how much is timed, by the kind of the device."""
+
+    backbone: str
+    shape: tuple[int, int, int]
+    classes: int
+    dataset: str
+    memory: int
+    steps: dict[str, int]  # in a round
+    images: dict[str, int]  # of inference
+
+
+NETS = {
+    "mlp": Shapes("mlp", (1, 28, 28), 10, "mnist", 500, {"cpu": 50, "cuda": 200}, {"cpu": 10_000, "cuda": 10_000}),
+    "resnet18": Shapes(
+        "resnet18", (3, 32, 32), 10, "cifar10", 1000, {"cpu": 4, "cuda": 100}, {"cpu": 2_000, "cuda": 10_000}
+    ),
+    "resnet18-84": Shapes(
+        "resnet18", (3, 84, 84), 100, "mini_imagenet", 1000, {"cpu": 1, "cuda": 30}, {"cpu": 500, "cuda": 5_000}
+    ),
+}
 
 
 def make_scenario(net: str, device: torch.device) -> Scenario:
-    """Ten classes in five tasks; the images come by twenty times, so that no measurement reaches the end."""
+    """All classes in five tasks; the images come by twenty times, so that no measurement reaches the end."""
     check_known("network", net, NETS)
+    shape, classes = NETS[net].shape, NETS[net].classes
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (IMAGES, *NETS[net][0]), np.uint8), np.arange(IMAGES) % CLASSES
+    x, y = rng.integers(0, 256, (IMAGES, *shape), np.uint8), np.arange(IMAGES) % classes
     once = streams.split(y, tasks=TASKS, seed=0)
-    whole = streams.Stream(once.kind, np.tile(once.indices, PASSES), (IMAGES * PASSES,), (tuple(range(CLASSES)),))
+    whole = streams.Stream(once.kind, np.tile(once.indices, PASSES), (IMAGES * PASSES,), (tuple(range(classes)),))
     return array_scenario(whole, (x, y, x, y), 0, epochs=0, device=device)
 
 
@@ -40,12 +64,15 @@ def make_run(
     bf16: bool = False,
     memory_size: int | None = None,
 ) -> Run:
-    """A run as `mnemon run` would make it for Split MNIST or Split CIFAR-10."""
+    """A run as `mnemon run` would make it for the dataset of these shapes."""
+    shapes = NETS[net]
     kind = choose(method)
-    given = recipe(method, kind.objective.name, "split", NETS[net][1])
+    given = recipe(method, kind.objective.name, "split", shapes.dataset)
     if kind.method.replays:
-        given = {"memory_size": memory_size or NETS[net][2]} | given
-    return Run(choose(method, given=given), replace(scenario, backbone=net), seed=seed, device=device, bf16=bf16)
+        given = {"memory_size": memory_size or shapes.memory} | given
+    return Run(
+        choose(method, given=given), replace(scenario, backbone=shapes.backbone), seed=seed, device=device, bf16=bf16
+    )
 
 
 def learn_here(run: Run, rows: NDArray[np.int64]) -> None:

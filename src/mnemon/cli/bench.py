@@ -18,7 +18,11 @@ def bench(
         str | None, unset("with commas; `mnemon list methods`", "NAMES", "er,hybrid on a CPU, all on a GPU")
     ] = None,
     nets: Annotated[
-        str, arg(metavar="NAMES", help="mlp (shapes of Split MNIST), resnet18 (of Split CIFAR-10)")
+        str,
+        arg(
+            metavar="NAMES",
+            help="mlp (shapes of Split MNIST), resnet18 (Split CIFAR-10), resnet18-84 (Split miniImageNet)",
+        ),
     ] = "mlp,resnet18",
     runs: Annotated[str, arg(metavar="NUMBERS", help="how many runs of ours side by side, with commas")] = "1,15,60",
     rounds: Annotated[int, arg(metavar="N", help="how often each is timed, in turn; medians count")] = 7,

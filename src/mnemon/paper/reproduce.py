@@ -74,9 +74,11 @@ class Reproduction:
         """Make what is missing: the runs of all targets together, then the measurements of each."""
         maker, here = Maker(device, progress, pool, steps), device_name(device, pool)
         plans = self.plans(here)
-        self.out.mkdir(parents=True, exist_ok=True)
         if runs := _in_order(plans):
             maker.run(runs, self.out)
+        self.out.mkdir(
+            parents=True, exist_ok=True
+        )  # where nothing was to be run; only now, since a mistake changes nothing
         measuring = {plan.target for plan in plans if plan.measurements}
         for target in (target for target in self.targets if target.name in measuring):
             # Planned anew: runs that were just made have their scores, and targets share measurements.

@@ -153,9 +153,12 @@ def _quiet(ray: Any) -> Iterator[None]:
 
 
 def mismatch(driver: dict[str, str], here: dict[str, str]) -> str | None:
-    """A sentence if this machine has other versions of something than the driver."""
+    """A sentence if this machine has other versions of something than the driver. Builds of a version may differ: a driver
+    without a GPU has torch 2.13.0+cpu, its machines 2.13.0+cu130."""
     others = [
-        f"{name} {here.get(name)} instead of {value}" for name, value in driver.items() if here.get(name) != value
+        f"{name} {here.get(name)} instead of {value}"
+        for name, value in driver.items()
+        if here.get(name, "").partition("+")[0] != value.partition("+")[0]
     ]
     if not others:
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import platform
 import sys
 import time
 from collections import Counter, deque
@@ -40,14 +41,13 @@ PATIENCE = 60.0  # seconds the tasks have to save their runs
 DEATHS = 5  # of a run's processes, one after the other without a checkpoint between them
 LOOK = 0.2  # seconds to wait for a value before signals are looked at
 REFRESH = 2.0  # seconds for which the size of the cluster is taken as known
+NO_ROOM = "the Ray cluster has no free {} for a run so far; `ray status` shows what it has"
 
 
 class Ray(Pool):
     name: ClassVar[str] = "ray"
 
-    def __init__(self, together: int | None = None) -> None:
-        """`together`: runs of one task; 1 on a CPU and a share of all on a GPU, if left out."""
-        self.together = together
+    def __init__(self) -> None:
         self._held = contextlib.ExitStack()
         self._ray: Any = None
 
@@ -72,25 +72,38 @@ class Ray(Pool):
             if device != "auto":
                 raise MnemonError("no machine of the Ray cluster has a GPU; --device cpu takes their cores.")
             return Engine(torch.device("cpu"), precision, deterministic)
+        asked = ray.remote(num_gpus=1)(_device_name).remote()
+        if not ray.wait([asked], timeout=PATIENCE)[0]:
+            logger.warning(NO_ROOM.format("GPU"))
         try:
-            name = ray.get(ray.remote(num_gpus=1)(_device_name).remote())
+            machine, name = ray.get(asked)
         except ray.exceptions.RayError as error:
             raise ray_cluster.explained(error) from error
+        if name is None:
+            raise MnemonError(
+                f"the machine {machine} of the Ray cluster has a GPU that its torch cannot use; install a torch for CUDA "
+                "there, or give --device cpu."
+            )
         return Engine(torch.device("cuda"), precision, deterministic, elsewhere=name)
+
+    def resource(self, engine: Engine) -> str:
+        """What a task has one of, and no other task with it."""
+        return "GPU" if engine.device.type == "cuda" else "CPU"
 
     def at_once(self, engine: Engine) -> int:
         return sys.maxsize  # as many as the cluster has room for
 
     def run(self, work: Assignment, emit: Emit, stop: Callable[[], int]) -> None:
         remote = ray_cluster.is_remote()
-        driver = _Driver(self._connected(), work, emit, self.together)
+        driver = _Driver(self._connected(), work, emit, self.resource(work.engine))
         if remote:
             driver.offer_datasets()
         driver.run(stop)
 
 
-def _device_name() -> str:
-    return Engine(choose_device("cuda")).name
+def _device_name() -> tuple[str, str | None]:
+    """The machine and its GPU; None where torch finds none."""
+    return platform.node(), Engine(torch.device("cuda")).name if torch.cuda.is_available() else None
 
 
 @dataclass(eq=False)
@@ -105,10 +118,9 @@ class _Task:
 class _Driver:
     """Submits tasks, writes what they send, and submits again what died with them."""
 
-    def __init__(self, ray: Any, work: Assignment, emit: Emit, together: int | None) -> None:
-        self.ray, self.emit = ray, emit
-        self.cuda = work.engine.device.type == "cuda"
-        self.work = replace(work, threads=1) if not self.cuda else work
+    def __init__(self, ray: Any, work: Assignment, emit: Emit, resource: str) -> None:
+        self.ray, self.emit, self.resource = ray, emit, resource
+        self.work = replace(work, threads=1)  # where runs are made on a CPU
         self.queue = deque(by_kind(work.jobs) if work.engine.stacks else work.jobs)
         self.tasks: list[_Task] = []
         self.recorded = Recorded(work.out)
@@ -117,9 +129,11 @@ class _Driver:
         self.datasets: dict[str, Any] = {}
         self._size, self._asked = 1, -math.inf
         self._quiet_since, self._told = time.monotonic(), False
-        self.together = together or (min(AT_ONCE, math.ceil(len(work.jobs) / self.slots())) if self.cuda else 1)
-        needs = {"num_cpus": 1, **({"num_gpus": 1} if self.cuda else {})}
-        self.make_runs = ray.remote(num_returns="streaming", max_retries=0, **needs)(ray_task.make_runs)
+        gpus = int(resource == "GPU")
+        self.together = min(AT_ONCE, math.ceil(len(work.jobs) / self.slots())) if gpus else 1
+        self.make_runs = ray.remote(num_returns="streaming", max_retries=0, num_cpus=1, num_gpus=gpus)(
+            ray_task.make_runs
+        )
         self.switch = ray.remote(num_cpus=0, max_restarts=-1)(_switch_class()).remote()
 
     def offer_datasets(self) -> None:
@@ -131,7 +145,7 @@ class _Driver:
     def slots(self) -> int:
         """Tasks for which the cluster has room, machines that have joined since included; 1 where there is none yet."""
         if time.monotonic() > self._asked + REFRESH:
-            room = self.ray.cluster_resources().get("GPU" if self.cuda else "CPU", 0)
+            room = self.ray.cluster_resources().get(self.resource, 0)
             self._size, self._asked = max(1, int(room)), time.monotonic()
         return self._size
 
@@ -151,8 +165,8 @@ class _Driver:
             self._end()
         for key, why in self.given_up.items():
             raise MnemonError(
-                f"{len(self.given_up)} runs have no record, because their processes on Ray died {DEATHS} times; the first is "
-                f"{key} ({why}). The same command goes on from their checkpoints."
+                f"{len(self.given_up)} of {len(self.work.jobs)} runs have no record, because their processes on Ray died "
+                f"{DEATHS} times; the first is {key} ({why}). The same command goes on from their checkpoints."
             )
 
     def _tell_of_no_room(self) -> None:
@@ -160,8 +174,7 @@ class _Driver:
         if any(task.heard for task in self.tasks):
             self._quiet_since = time.monotonic()
         elif time.monotonic() > self._quiet_since + PATIENCE and not self._told:
-            what = "GPU" if self.cuda else "core"
-            logger.warning(f"the Ray cluster has no free {what} for a run so far; `ray status` shows what it has")
+            logger.warning(NO_ROOM.format(self.resource))
             self._told = True
 
     # --- submitting
