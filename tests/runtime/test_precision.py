@@ -51,3 +51,15 @@ def test_a_program_may_set_the_precision_by_any_name(choose, switches, monkeypat
     assert len(found) >= 2
     assert not {"tf32", "bf16"} & {value for values in found for value in values}
     assert switches() == before
+
+
+@pytest.mark.parametrize("only_warns", [False, True])
+def test_a_run_leaves_a_programs_choice_of_deterministic_kernels(only_warns, toy):
+    stream, data = toy
+    torch.use_deterministic_algorithms(True, warn_only=only_warns)
+    try:
+        mnemon.run("er", stream, data=data)
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() == only_warns
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -61,7 +61,8 @@ class Engine(NamedTuple):
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """Within, torch's switches are set; bf16 is for the backbone alone, and beside it TF32."""
-        exact = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        enabled, cudnn = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
         fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
         if self.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
@@ -73,8 +74,8 @@ class Engine(NamedTuple):
             with products(tf32=self.exact != "fp32"):
                 yield
         finally:
-            torch.use_deterministic_algorithms(exact[0])
-            torch.backends.cudnn.deterministic = exact[1]
+            torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
+            torch.backends.cudnn.deterministic = cudnn
             torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
 
 
