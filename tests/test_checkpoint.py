@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,26 @@ def test_a_full_disk_is_one_sentence_and_the_one_before_stays(tmp_path, monkeypa
     monkeypatch.undo()
     assert newest(tmp_path) == (1, [])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0000000001.json", "0000000001.safetensors"]
+
+
+def test_a_file_system_that_flushes_no_folders_is_no_full_disk(tmp_path, monkeypatch):
+    """As VirtualBox's shared folders are; what it says of files is still heard."""
+    real, said = os.fsync, {"folder": errno.EINVAL}
+
+    def flush(handle):
+        kind = "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"
+        if kind in said:
+            raise OSError(said[kind], os.strerror(said[kind]))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    fill(tmp_path, 1)
+    assert checkpoint.load(tmp_path).number == 1
+    for kind, reason in (("file", errno.EINVAL), ("folder", errno.EIO)):
+        said[kind] = reason
+        with pytest.raises(MnemonError, match="could not be written"):
+            fill(tmp_path, 2)
+        del said[kind]
 
 
 def test_tensors_that_a_kill_left_behind_go_with_the_next_save(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mnemon import MnemonError, rng
 
 PINNED = [213000021201967259, 4455796210202625458, 2055444239878205049]
+OF_ONES_OWN = [5718730125159481595, 11898155189125276429, 11518672908290199480]
 SEEDS = st.integers(0, 2**63 - 1)
 
 
@@ -22,6 +23,13 @@ def test_words_are_pinned():
     """These numbers may never change: every published result depends on them."""
     assert rng.words(0, "pool", 0, 3).tolist() == PINNED
     assert rng.words(0, "pool", 1, 2).tolist() == PINNED[1:]
+    assert rng.words(3, "mine:rows", 5, 3).tolist() == OF_ONES_OWN
+
+
+@pytest.mark.parametrize("purpose", ["rows", "mine:rows"])
+def test_neighbouring_seeds_differ_however_large(purpose):
+    drawn = [rng.words(seed, purpose, 0, 1)[0] for seed in (2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1)]
+    assert len({*drawn}) == 4
 
 
 def test_purposes_and_seeds_are_independent():

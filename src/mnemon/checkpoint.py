@@ -32,9 +32,8 @@ KEPT = 2
 MOST_VALUES = 64 * 2**20  # bytes of the JSON file
 MOST_TENSORS = 16 * 2**30  # bytes of the tensor file
 
-Shapes = dict[
-    str, tuple[str, tuple[int, ...]]
-]  # of each tensor, the name of its type (as safetensors has it) and its shape
+# Of each tensor, the name of its type (as safetensors has it) and its shape.
+Shapes = dict[str, tuple[str, tuple[int, ...]]]
 
 
 class Checkpoint(NamedTuple):

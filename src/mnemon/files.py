@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -62,6 +63,9 @@ def flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if not (folder and error.errno == errno.EINVAL):  # some shared folders of virtual machines flush files only
+            raise
     finally:
         os.close(handle)
 

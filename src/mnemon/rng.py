@@ -51,7 +51,8 @@ def words(seed: int, purpose: str, start: int, count: int) -> NDArray[np.uint64]
     """Words start … start+count−1 of the table (seed, purpose)."""
     check_seed(seed)
     block, skip = divmod(start, 4)  # Philox makes four words per counter value
-    philox = np.random.Philox(key=[seed, _table(purpose)], counter=[block, 0, 0, 0])
+    key = np.array([int(seed), _table(purpose)], np.uint64)
+    philox = np.random.Philox(key=key, counter=[block, 0, 0, 0])
     return np.asarray(philox.random_raw(skip + count))[skip:]
 
 
@@ -62,7 +63,10 @@ def _table(purpose: str) -> int:
         return PURPOSES[purpose]
     if ":" not in purpose:
         raise MnemonError(f"unknown purpose {purpose!r} of random numbers; one of your own is METHOD:PURPOSE.")
-    return 2**63 | int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8]) >> 1
+    number = 2**63 | int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8]) >> 1
+    return min(
+        int(float(number)), 2**64 - 2**11
+    )  # rounded as in 0.2, where NumPy took both words of the key for floats
 
 
 def uniform(seed: int, purpose: str, start: int, count: int) -> NDArray[np.float64]:

@@ -10,9 +10,9 @@ import torch
 import by_hand
 from mnemon.learning.build import choose
 from mnemon.learning.captured import members
-from mnemon.learning.classifiers import classifier
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods import methods
+from mnemon.learning.plugins import classifier
 from mnemon.learning.stacked import can_stack
 from mnemon.learning.stacked.stack import Stack
 

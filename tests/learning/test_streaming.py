@@ -235,6 +235,14 @@ def test_samples_that_are_not_finite_are_found():
         first.check()
 
 
+def test_features_whose_squares_are_not_finite_are_found():
+    """Their covariance would be infinite, and every class as likely."""
+    learner = make("identity", inputs=Inputs((3,), torch.float32, 0.0, 1.0))
+    learner.learn(1e20 * torch.eye(3), torch.zeros(3, dtype=torch.int64), np.arange(3)[:, None])
+    with pytest.raises(Diverged, match="too large for its variance"):
+        learner.check()
+
+
 @pytest.mark.parametrize(
     ("shape", "backbone"),
     [((3, 32, 32), "patches"), ((1, 8, 8), "patches"), ((1, 6, 6), "identity"), ((9,), "identity")],

@@ -8,7 +8,7 @@ import torch
 
 from mnemon.bench import timing
 from mnemon.bench.shapes import make_run, make_scenario
-from mnemon.learning.classifiers import classifier
+from mnemon.learning.plugins import classifier
 from mnemon.runtime.device import Engine
 
 SHARE = 10  # test images for each row of the memory, as in the paper: 10,000 and 1,000

@@ -132,16 +132,16 @@ class OnlineLearner(Learner):
         self.stale = torch.from_numpy(rows.stale)
         return plan
 
-    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
+    def step(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
         if self.scaling is not None:
             self.scaling.update(x)
-        if "leave" in draws_:
-            self._remember(x, y, draws_["leave"], draws_["apart"])
+        if "leave" in draws:
+            self._remember(x, y, draws["leave"], draws["apart"])
         if self._fixed_body:  # a network that is not trained keeps its BatchNorm statistics too
             self.net.backbone.eval()
-        loss = super().step(x, y, draws_)
-        if "copy" in draws_:
-            self.memory.copy(*draws_["copy"])
+        loss = super().step(x, y, draws)
+        if "copy" in draws:
+            self.memory.copy(*draws["copy"])
         return loss
 
     def discount(self, c: int) -> None:

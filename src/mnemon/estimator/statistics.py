@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from mnemon.errors import Diverged
 from mnemon.learning.streaming import StreamingLearner
 
 
@@ -28,9 +26,3 @@ class OnlineStatistics(StreamingLearner):
         """Mean and variance of each feature, where samples are features."""
         flat = isinstance(self.net.backbone, nn.Flatten) and self.statistics is not None
         return self._statistics().over_all() if flat else None
-
-    def check(self) -> None:
-        """Before the sums are spoiled for good: values that float32 holds may have squares that it does not."""
-        super().check()
-        if self.statistics is not None and not bool(torch.isfinite(self.statistics.scatter.diagonal()).all()):
-            raise Diverged("a feature is too large for its variance to be a number (above 1e18); divide it first.")

@@ -13,20 +13,10 @@ from mnemon.learning.classifier import Classifier
 from mnemon.learning.method import Method
 from mnemon.learning.objectives import NoLoss, Objective
 
-ROWS = {
-    "head": "a softmax head",
-    "proxies": "proxies",
-    "prototypes": "prototypes",
-    "prior": "a class prior",
-}  # in a sentence
-OF_TRAINING = {  # options without meaning for a method that trains nothing
-    "lr",
-    "average",
-    "sgd_momentum",
-    "weight_decay",
-    "iterations",
-    "augment",
-}
+# In a sentence.
+ROWS = {"head": "a softmax head", "proxies": "proxies", "prototypes": "prototypes", "prior": "a class prior"}
+# Options without meaning for a method that trains nothing.
+OF_TRAINING = {"lr", "average", "sgd_momentum", "weight_decay", "iterations", "augment"}
 OF_MEMORY = {"memory_size", "replay_size", "forward"}  # options without meaning for a method that keeps no memory
 
 

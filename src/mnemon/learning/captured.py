@@ -73,8 +73,8 @@ class GraphExecutor:
         for learner in self.learners:
             learner.net.train()
         self.began = time.monotonic()
-        any_ = next(iter(self.submitted.values()))  # for the rows of members that have left, which are not read
-        self.pending = self._learn(np.stack([self.submitted.get(member, any_) for member in self.members]))
+        unread = next(iter(self.submitted.values()))  # for the rows of members that have left
+        self.pending = self._learn(np.stack([self.submitted.get(member, unread) for member in self.members]))
         self.submitted.clear()
 
     def release(self) -> None:

@@ -25,13 +25,10 @@ from mnemon.errors import MnemonError
 from mnemon.learning.discriminant import Discriminant, nearest_mean, solved
 from mnemon.runtime.precision import full_float32
 
-IMPOSSIBLE = (
-    1e-2  # of a feature's scatter: if a removal leaves less than nothing by more than this, it is not rounding …
-)
-PER_SAMPLE = (
-    1e-3,
-    1e-6,
-)  # … of scatter and mean, and for each sample ever added these parts of its square and its size more
+# Of a feature's scatter: if a removal leaves less than nothing by more than this, it is not rounding …
+IMPOSSIBLE = 1e-2
+# … for each sample ever added, parts of its square (scatter) and of its size (mean) more
+PER_SAMPLE = (1e-3, 1e-6)
 MOST_CHECKED = 4096  # features whose covariances are looked at after a removal; of more only the variances
 CHUNK = 4096  # samples added at once: bounds the copies
 SHRINK = ("identity", "diagonal")  # what the covariance is drawn towards
@@ -79,9 +76,8 @@ class Gaussian:
         self.means = torch.zeros(classes, features, dtype=dtype, device=device)
         self.scatter = torch.zeros(features, features, dtype=dtype, device=device)
         self.weight = torch.zeros((), dtype=torch.float64, device=device)  # of the samples in the scatter
-        self.rounding = torch.zeros(
-            features, dtype=dtype, device=device
-        )  # what removals left uncertain of each feature
+        # what removals left uncertain of each feature
+        self.rounding = torch.zeros(features, dtype=dtype, device=device)
 
     @property
     def features(self) -> int:

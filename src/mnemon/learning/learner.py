@@ -130,11 +130,11 @@ class Learner(Gradients):
         batches = iter(index.unbind())
         going = True
         for block in self.blocks(classes):
-            draws_ = {key: torch.from_numpy(values).to(self.device).unbind() for key, values in block.plan.items()}
+            drawn = {key: torch.from_numpy(values).to(self.device).unbind() for key, values in block.plan.items()}
             losses: list[Tensor] = []
             while going and len(losses) < block.span.steps:
-                batch, mine = next(batches), {key: each[len(losses)] for key, each in draws_.items()}
-                losses.append(self.step(x.index_select(0, batch), y.index_select(0, batch), mine))
+                batch, draws = next(batches), {key: each[len(losses)] for key, each in drawn.items()}
+                losses.append(self.step(x.index_select(0, batch), y.index_select(0, batch), draws))
                 self.steps += 1
                 going = proceed()
             self.record_steps(block.span.classes[: len(losses)], torch.stack(losses))
@@ -150,7 +150,7 @@ class Learner(Gradients):
         first = torch.where(bad.any(), bad.int().argmax() + self.steps - len(classes), -1)
         torch.where(self.bad_step < 0, first, self.bad_step, out=self.bad_step)
 
-    def step(self, x: Tensor, y: Tensor, draws_: Draws) -> Tensor:
+    def step(self, x: Tensor, y: Tensor, draws: Draws) -> Tensor:
         """One batch B_n of the stream: retrieve, gradient, SGD, as many times as there are iterations; write; average. The same
         shapes at each step, no word to the host.
 
@@ -160,18 +160,18 @@ class Learner(Gradients):
         known = self.seen.index_select(0, y).all() if self.average is not None else None
         # Before the loss: a class counts as seen from its first batch on.
         self.seen[y] = torch.ones_like(y, dtype=torch.bool)
-        done = self._iteration(new, draws_, method.retrieve)
+        done = self._iteration(new, draws, method.retrieve)
         for i in range(1, method.iterations):
-            done = self._iteration(new, draws_of(draws_, i), method.retrieve_again)
-        method.write(self, x, y, draws_, done)
+            done = self._iteration(new, draws_of(draws, i), method.retrieve_again)
+        method.write(self, x, y, draws, done)
         if self.average is not None and known is not None:
             self.average.update(self.moving(), method.average, known)
         return done.loss
 
-    def _iteration(self, new: Batch, draws_: Draws, retrieve: Retrieve) -> StepResult:
-        replayed = retrieve(self, new, draws_)
+    def _iteration(self, new: Batch, draws: Draws, retrieve: Retrieve) -> StepResult:
+        replayed = retrieve(self, new, draws)
         if self.method.augment != "none":
-            new, replayed = self._augmented(new, replayed, draws_["augment"])
+            new, replayed = self._augmented(new, replayed, draws["augment"])
         done = self.method.gradient(self, new, replayed)
         self.sgd_step(done.gradient)
         self.objective.after(self.net, done.out, done.y)

@@ -40,10 +40,10 @@ def multi_similarity(
     """
     check_known("divisor", divisor, DIVISORS)
     n = len(y)
-    self_, nothing = _diagonal(n, z.dtype, z.device)
+    itself, nothing = _diagonal(n, z.dtype, z.device)
     S = z @ z.T  # [n, n]
     same = y[:, None] == y
-    positive = same ^ self_
+    positive = same ^ itself
 
     fixed = S.detach()  # mining chooses pairs, it is not differentiated
     hardest_negative = fixed.masked_fill(same, -math.inf).amax(1, keepdim=True)  # −inf where there is none
@@ -64,8 +64,8 @@ def _diagonal(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor,
 
     So log(1 + Σ e^s) is one logsumexp: the anchor's own, never used place provides the e^0 = 1.
     """
-    self_ = torch.eye(n, dtype=torch.bool, device=device)
-    return self_, torch.where(self_, 0.0, -math.inf).to(dtype)
+    itself = torch.eye(n, dtype=torch.bool, device=device)
+    return itself, torch.where(itself, 0.0, -math.inf).to(dtype)
 
 
 def proxy_nca(z: Tensor, y: Tensor, proxies: Tensor, *, seen: Tensor | None = None) -> Tensor:
@@ -98,10 +98,10 @@ def sup_con(z: Tensor, y: Tensor, *, temperature: float = 0.1) -> Tensor:
 
     z [n, e] unit rows, y [n]; a scalar, 0 where no sample has a positive.
     """
-    self_, _ = _diagonal(len(y), z.dtype, z.device)
-    logits = (z @ z.T / temperature).masked_fill(self_, -math.inf)
+    itself, _ = _diagonal(len(y), z.dtype, z.device)
+    logits = (z @ z.T / temperature).masked_fill(itself, -math.inf)
     log_p = logits - logits.logsumexp(1, keepdim=True)
-    positive = (y[:, None] == y) ^ self_
+    positive = (y[:, None] == y) ^ itself
     count = positive.sum(1)  # |P_i|
     each = -torch.where(positive, log_p, 0.0).sum(1) / count.clamp(min=1)
     return each.sum() / (count > 0).sum().clamp(min=1)
@@ -134,7 +134,7 @@ def pseudo_prototypical(f: Tensor, y: Tensor, prototypes: Tensor, seen: Tensor, 
     L       = 1/n of the sum of all these terms
     """
     n = len(y)
-    self_, _ = _diagonal(n, f.dtype, f.device)
+    itself, _ = _diagonal(n, f.dtype, f.device)
     same = y[:, None] == y  # [i, j]
     logits = only_seen(f @ prototypes.T / temperature, seen)  # [j, C]: p_k·f_j/τ
     other = torch.arange(len(prototypes), device=y.device) != y[:, None]  # [i, C]: k ≠ y_i
@@ -145,7 +145,7 @@ def pseudo_prototypical(f: Tensor, y: Tensor, prototypes: Tensor, seen: Tensor, 
 
     # attract: anchors in the columns; within a class log_z[j, i] is the same for every j
     held = f.detach() @ f.T / temperature - log_z
-    pulls = F.logsigmoid(torch.where(self_, to_prototype, held)).masked_fill(~same, -math.inf)
+    pulls = F.logsigmoid(torch.where(itself, to_prototype, held)).masked_fill(~same, -math.inf)
     attract = same.sum(0).to(f).log() - pulls.logsumexp(0)
     # repel: 1 − ½(P + P') = ½(σ(−odds) + σ(−odds'))
     pushes = torch.logaddexp(F.logsigmoid(-to_sample), F.logsigmoid(-to_prototype)) - math.log(2)

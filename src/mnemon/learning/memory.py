@@ -115,9 +115,10 @@ def reservoir_slots(seed: int, start: int, steps: int, batch: int, size: int) ->
     number = np.arange(start, start + count)  # N − 1
     j = np.floor(write_keys(seed, start, 1, count)[0] * (number + 1)).astype(np.int64)
     slots = np.where(number < size, number, np.minimum(j, size)).reshape(steps, batch)
-    for i in range(batch - 1):
-        overwritten = (slots[:, i, None] == slots[:, i + 1 :]).any(1)
-        slots[overwritten, i] = size
+    order = slots.argsort(axis=1, kind="stable")  # by row, then by arrival
+    rows = np.take_along_axis(slots, order, axis=1)
+    step, overwritten = (rows[:, :-1] == rows[:, 1:]).nonzero()
+    slots[step, order[step, overwritten]] = size
     return slots
 
 

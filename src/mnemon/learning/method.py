@@ -98,9 +98,7 @@ class Method:
     needs: ClassVar[str | None] = None  # parameters per class that the loss must train for it ("head")
     capturable: ClassVar[bool] = True  # False: its step asks the device for values, so no CUDA graph can hold it
     stackable: ClassVar[bool] = True  # False: its step holds an operation that torch.vmap cannot stretch over runs
-    own_passes: ClassVar[bool] = (
-        False  # True: it treats B_n and B_r differently, so the option `forward` does not apply
-    )
+    own_passes: ClassVar[bool] = False  # True: B_n and B_r pass in its own ways, so the option `forward` means nothing
 
     lr: float = option(0.1, "learning rate η of SGD", above=0)
     batch_size: int = option(10, "new samples per step |B_n|", least=1, most=100_000)

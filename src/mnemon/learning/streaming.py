@@ -112,12 +112,14 @@ class StreamingLearner(Learner):
             self.statistics.grow(self.net.capacity)
 
     def check(self) -> None:
-        """Stop with a sentence if a sample was not finite."""
+        """Stop with a sentence if a sample was not finite, or its square was not."""
         if int(self.bad_step) >= 0:
             raise Diverged(
                 f"the features {self.method.name} learns from were not finite: an input of the steps from "
                 f"{int(self.bad_step)} on was not."
             )
+        if self.statistics is not None and not bool(_all_finite(self.statistics.scatter.diagonal())):
+            raise Diverged("a feature is too large for its variance to be a number (above 1e18); divide it first.")
 
     # --- features
 
@@ -172,9 +174,7 @@ class StreamingLearner(Learner):
         if bool((torch.bincount(y.cpu(), minlength=len(self.counts)) > self.counts).any()):
             raise MnemonError("more samples of a class are to be removed than were learned.")
         if self.fitted:
-            ever = (
-                max(self.samples, self.steps * self.method.batch_size) * self.views
-            )  # at least: steps are never taken back
+            ever = max(self.samples, self.steps * self.method.batch_size) * self.views  # at least: steps only grow
             for part, classes in zip(torch.split(x, CHUNK), torch.split(y, CHUNK), strict=True):
                 f = self.learned_features(part.to(self.device))
                 self._statistics().remove(f, classes.to(self.device).repeat(self.views), ever)

@@ -13,9 +13,8 @@ from mnemon.learning.options import option
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
 
-VIEWS = (
-    "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image"  # the option's help
-)
+# The option's help.
+VIEWS = "SCR, PCR: 2 adds a randomly shifted and mirrored view of each image; SLDA: its mirror image"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from mnemon.errors import MnemonError, check_known
+from mnemon.runtime.precision import products
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 
@@ -59,11 +60,10 @@ class Engine(NamedTuple):
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Within, torch's switches are set: tf32 takes 19 bits into products and convolutions, bf16 16 in the backbone."""
-        tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        exact = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        """Within, torch's switches are set; bf16 is for the backbone alone, and beside it TF32."""
+        enabled, cudnn = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
         fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
         if self.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
             torch.use_deterministic_algorithms(True)
@@ -71,11 +71,11 @@ class Engine(NamedTuple):
             # Nothing here reads what it has not written.
             torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         try:
-            yield
+            with products(tf32=self.exact != "fp32"):
+                yield
         finally:
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
-            torch.use_deterministic_algorithms(exact[0])
-            torch.backends.cudnn.deterministic = exact[1]
+            torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
+            torch.backends.cudnn.deterministic = cudnn
             torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
 
 

@@ -22,9 +22,7 @@ class Schedule(ABC):
     kind: ClassVar[str]  # lower-case letters, in stream names and records
     title: ClassVar[str]  # as people write it
     usage: ClassVar[str]  # how a stream of this kind is named: split-DATASET[-TASKS]
-    shuffles_classes: ClassVar[bool] = (
-        False  # True: each seed deals its classes anew, so no plot over seeds can name them
-    )
+    shuffles_classes: ClassVar[bool] = False  # True: each seed deals them anew, so no plot over seeds can name them
     has_tasks: ClassVar[bool]  # if not, results are the final accuracy, and there is no forgetting
 
     @classmethod

@@ -27,9 +27,8 @@ class Stream:
     indices: NDArray[np.int64]  # [n]
     boundaries: tuple[int, ...]  # the end of each task, as a position in `indices`
     tasks: tuple[tuple[Any, ...], ...]  # the labels of each task
-    evaluations: tuple[
-        int, ...
-    ] = ()  # positions at which the classes seen so far are tested; (): at the end of each task
+    # positions at which the classes seen so far are tested; (): at the end of each task
+    evaluations: tuple[int, ...] = ()
     arrivals: str = ""  # `digest` of the labels in the order of arrival; "": not known
 
     def __post_init__(self) -> None:

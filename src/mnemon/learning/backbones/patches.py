@@ -103,9 +103,8 @@ class PatchFeatures(nn.Module):
         with full_float32():
             # Pixels are centred, so that the variance is no difference of large numbers.
             x = self._pixels(x, self.kernel.dtype) - WHITE / 2
-            mean = functional.avg_pool2d(
-                x.mean(1, keepdim=True), given.side, given.stride
-            )  # [n, 1, h, w], of each patch
+            # Of each patch [n, 1, h, w].
+            mean = functional.avg_pool2d(x.mean(1, keepdim=True), given.side, given.stride)
             square = functional.avg_pool2d(x.square().mean(1, keepdim=True), given.side, given.stride)
             scale = (square - mean.square()).clamp(min=0.0).add(patches.NOISE).rsqrt()
             a = functional.conv2d(x, self.kernel, stride=given.stride)  # [n, K, h, w]

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from mnemon import discovery
-from mnemon.learning import named
 from mnemon.learning.classifier import Classifier
 
 CLASSIFIERS = discovery.classes(__name__, Classifier)
-
-
-def classifier(text: str) -> Classifier:
-    """Make the classifier that `NAME` or `NAME:OPTION=VALUE:…` stands for."""
-    return named.parse(text, CLASSIFIERS, "classifier")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from mnemon import rng as random
+from mnemon import rng
 from mnemon.learning.memory import EMPTY, class_ranks, class_table, free_slots, row_keys
 from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
@@ -50,7 +50,7 @@ class ASER(Method):
             return {"replay": self.uniform_rows(span), "write": slots}
         return {
             "rows": row_keys(span.seed, span.step, span.steps, self.row_tables, self.memory_size),
-            "threshold": random.uniform(span.seed, "accept", span.step, span.steps),
+            "threshold": rng.uniform(span.seed, "accept", span.step, span.steps),
         }
 
     def retrieve(self, learner: Learner, new: Batch, draws: Draws) -> Batch | None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemon import rng as random
+from mnemon import rng
 from mnemon.learning.memory import Column, free_slots, row_keys
 from mnemon.learning.method import Draws, Method, Plan, Span, StepResult
 from mnemon.learning.options import option
@@ -60,7 +60,7 @@ class GSS(Method):
         if filled < self.memory_size:
             return plan | {"write": free_slots(span.sample, span.steps, b, self.memory_size)}
         u = row_keys(seed, span.step, span.steps, self.row_tables, self.memory_size)[:, 0]
-        accept = random.uniform(seed, "accept", span.sample, span.steps * b).reshape(span.steps, b)
+        accept = rng.uniform(seed, "accept", span.sample, span.steps * b).reshape(span.steps, b)
         with np.errstate(divide="ignore"):  # u = 0: never chosen
             return plan | {"gumbel": -np.log(-np.log(u)), "accept": accept}
 

@@ -22,6 +22,7 @@ from mnemon.learning.backbones import ReducedResNet18
 from mnemon.learning.learner import Learner
 from mnemon.learning.method import Draws
 from mnemon.learning.network import Network
+from mnemon.runtime.precision import tf32_in_convolutions
 
 Tensors = dict[str, Tensor]
 
@@ -143,7 +144,7 @@ class Convolutions(ReducedResNet18):
         made = copy.copy(body)
         made.__class__ = cls
         assert isinstance(made, Convolutions)
-        made.precision = "bf16" if bf16 else "tf32" if torch.backends.cudnn.allow_tf32 else "fp32"
+        made.precision = "bf16" if bf16 else "tf32" if tf32_in_convolutions() else "fp32"
         return made
 
     def forward(self, x: Tensor) -> Tensor:
