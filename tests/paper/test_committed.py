@@ -13,10 +13,11 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.stats import paired_difference
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning.methods import methods
 from mnemon.metrics import confidence_interval
-from mnemon.paper import documents, json_lines, reproduce, stream_facts, targets
+from mnemon.paper import beyond, beyond_readings, documents, json_lines, reproduce, stream_facts, targets
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
 from mnemon.paper.targets.beyond import Beyond
@@ -86,6 +87,30 @@ def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path
     put(tmp_path, [record for cell in kept for record in found.of(cell).records.values()])
     table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
     assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")
+
+
+def test_what_the_text_says_of_patches_is_what_the_records_say():
+    found = Results.read(committed())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for stream, ours, theirs in (
+        ("split-cifar10", "{:.1f} % on Split CIFAR-10", "{:.1f} %)"),
+        ("split-cifar100-20", "{:.1f} % on Split CIFAR-100 in 20 tasks", "({:.1f} %)"),
+    ):
+        assert ours.format(_patches(found, "patches-same-bytes", stream)[0].mean) in readme
+        assert theirs.format(found.of(Cell(1, row("hybrid (the paper's own)"), stream)).estimate.mean) in readme
+    on_smooth = {
+        name: _patches(found, name, "smooth-cifar10")[1]
+        for name in ("patches-same-bytes", "patches-128", "patches-512")
+    }
+    few, most = (
+        paired_difference(on_smooth["patches-512"], on_smooth[name]) for name in ("patches-128", "patches-same-bytes")
+    )
+    assert (few.sign, most.sign) == (0, -1)  # "512 filters are worse than 237, and not better than 128"
+
+
+def _patches(found, name, stream):
+    runs = beyond_readings.of_row(found, beyond.row(name), stream)[0].runs
+    return runs.estimate, runs.values
 
 
 # --- differences that the text states, seed by seed
