@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,37 @@ def test_what_the_text_says_of_patches_is_what_the_records_say():
         paired_difference(on_smooth["patches-512"], on_smooth[name]) for name in ("patches-128", "patches-same-bytes")
     )
     assert (few.sign, most.sign) == (0, -1)  # "512 filters are worse than 237, and not better than 128"
+
+
+CIFAR = ("split-cifar10", "split-cifar100-10", "split-cifar100-20", "smooth-cifar10", "smooth-cifar100")
+MINI = ("split-mini_imagenet-10", "split-mini_imagenet-20", "smooth-mini_imagenet")
+RUN_BEFORE = {
+    ("er", "ce"): CIFAR,
+    ("fine-tune", "ce"): CIFAR,
+    ("iid-online", "ce"): ("split-cifar10", "split-cifar100-10", "smooth-cifar10", "smooth-cifar100"),
+    ("scr", "supcon"): ("split-mnist", *CIFAR[:3]),
+    ("er", "ms"): ("split-cifar100-20",),
+    ("er", "pnca"): ("split-cifar100-20",),
+    ("a-gem", "ce"): ("split-mnist",),
+    ("hybrid", "hybrid"): ("split-cifar10", "smooth-cifar10", "smooth-cifar100", *MINI),
+}
+STUDIES = {"scale", "replay_classes", "forward", "average"}  # of options, which have tables and texts of their own
+
+
+def test_the_cells_that_were_run_on_test_images_at_other_values_are_those_that_the_text_names():
+    """When this fails: docs/reproduction.md, "Cells that were run on test images before"."""
+    found, records = Results.read(committed()), defaultdict(list)
+    for r in ResultFolder(committed()).read():
+        if (r["split"], r["order"]) == ("test", "natural") and not STUDIES & r["options"].keys():
+            records[r["method"], r["loss"], r["classifier"], r["stream"]].append(r)
+    other = set()
+    for cell in (cell for number in (1, 3, 4) for cell in cells.cells(number)):
+        variant = (cell.row.method, cell.row.loss, cell.row.classifier, cell.runs_on)
+        mine = [r["options"] for r in found.of(cell).records.values()]
+        before = [r for r in records[variant] if mine and r["options"] != mine[0]]
+        if len({r["seed"] for r in before}) >= 15:
+            other.add((cell.row.method, cell.row.loss, cell.runs_on))
+    assert other == {(*pair, stream) for pair, streams in RUN_BEFORE.items() for stream in streams}
 
 
 def test_normalised_means_are_better_wherever_both_were_read():
