@@ -46,6 +46,9 @@ def write(out: Path | None, record: dict[str, Any]) -> None:
         print(f"\nrecord: {out}")
 
 
+SHOWN = ("lr", "memory_size", "gamma", "divisor", "reference_size")
+
+
 def describe(values: dict[str, Any]) -> str:
     """The hyper-parameters both sides use, for the output: recipes change, and a number belongs to its recipe."""
-    return ", ".join(f"{name} {values[name]}" for name in ("lr", "memory_size", "gamma", "divisor") if name in values)
+    return ", ".join(f"{name} {values[name]}" for name in SHOWN if name in values)

@@ -65,6 +65,14 @@ def test_looking_ahead_does_not_move_the_statistics_of_the_plain_loop():
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
+def test_the_plain_loop_of_agem_compares_with_as_many_samples_as_ours(scenario):
+    ours = make_run("mlp", "a-gem", 0, scenario, CPU)
+    x, y = torch.rand(300, 1, 28, 28), torch.arange(300) % 10
+    loop = plain_loop(ours)
+    loop.buffer.add(x, y)
+    assert len(loop.retrieve(x, y)) == ours.choice.method.most_replayed() > 10
+
+
 def test_agem_keeps_the_gradient_from_opposing_the_memory(scenario):
     loop = plain_loop(make_run("mlp", "a-gem", 0, scenario, CPU))
     x, y = (scenario.x[:10].float() - 127.5) / 127.5, torch.arange(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from mnemon.errors import MnemonError
 from mnemon.experiments import protocol
 from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.spec import Spec
+from mnemon.experiments.stats import paired_difference
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning.methods import methods
 from mnemon.metrics import confidence_interval
-from mnemon.paper import documents, json_lines, reproduce, stream_facts, targets
+from mnemon.paper import beyond, beyond_readings, cells, documents, json_lines, reproduce, stream_facts, targets
 from mnemon.paper.cells import Cell
 from mnemon.paper.results import Results
 from mnemon.paper.targets.beyond import Beyond
@@ -86,6 +88,72 @@ def test_the_table_on_the_page_about_records_is_what_the_command_writes(tmp_path
     put(tmp_path, [record for cell in kept for record in found.of(cell).records.values()])
     table = report.write_table(tmp_path, tmp_path / "results.md", "er").read_text().split("\n\n")[0]
     assert table in (ROOT / "docs/records.md").read_text(encoding="utf-8")
+
+
+def test_what_the_text_says_of_patches_is_what_the_records_say():
+    found = Results.read(committed())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for stream, ours, theirs in (
+        ("split-cifar10", "{:.1f} % on Split CIFAR-10", "{:.1f} %)"),
+        ("split-cifar100-20", "{:.1f} % on Split CIFAR-100 in 20 tasks", "({:.1f} %)"),
+    ):
+        assert ours.format(_patches(found, "patches-same-bytes", stream)[0].mean) in readme
+        assert theirs.format(found.of(Cell(1, row("hybrid (the paper's own)"), stream)).estimate.mean) in readme
+    on_smooth = {
+        name: _patches(found, name, "smooth-cifar10")[1]
+        for name in ("patches-same-bytes", "patches-128", "patches-512")
+    }
+    few, most = (
+        paired_difference(on_smooth["patches-512"], on_smooth[name]) for name in ("patches-128", "patches-same-bytes")
+    )
+    assert (few.sign, most.sign) == (0, -1)  # "512 filters are worse than 237, and not better than 128"
+
+
+CIFAR = ("split-cifar10", "split-cifar100-10", "split-cifar100-20", "smooth-cifar10", "smooth-cifar100")
+MINI = ("split-mini_imagenet-10", "split-mini_imagenet-20", "smooth-mini_imagenet")
+RUN_BEFORE = {
+    ("er", "ce"): CIFAR,
+    ("fine-tune", "ce"): CIFAR,
+    ("iid-online", "ce"): ("split-cifar10", "split-cifar100-10", "smooth-cifar10", "smooth-cifar100"),
+    ("scr", "supcon"): ("split-mnist", *CIFAR[:3]),
+    ("er", "ms"): ("split-cifar100-20",),
+    ("er", "pnca"): ("split-cifar100-20",),
+    ("a-gem", "ce"): ("split-mnist",),
+    ("hybrid", "hybrid"): ("split-cifar10", "smooth-cifar10", "smooth-cifar100", *MINI),
+}
+STUDIES = {"scale", "replay_classes", "forward", "average"}  # of options, which have tables and texts of their own
+
+
+def test_the_cells_that_were_run_on_test_images_at_other_values_are_those_that_the_text_names():
+    """When this fails: docs/reproduction.md, "Cells that were run on test images before"."""
+    found, records = Results.read(committed()), defaultdict(list)
+    for r in ResultFolder(committed()).read():
+        if (r["split"], r["order"]) == ("test", "natural") and not STUDIES & r["options"].keys():
+            records[r["method"], r["loss"], r["classifier"], r["stream"]].append(r)
+    other = set()
+    for cell in (cell for number in (1, 3, 4) for cell in cells.cells(number)):
+        variant = (cell.row.method, cell.row.loss, cell.row.classifier, cell.runs_on)
+        mine = [r["options"] for r in found.of(cell).records.values()]
+        before = [r for r in records[variant] if mine and r["options"] != mine[0]]
+        if len({r["seed"] for r in before}) >= 15:
+            other.add((cell.row.method, cell.row.loss, cell.runs_on))
+    assert other == {(*pair, stream) for pair, streams in RUN_BEFORE.items() for stream in streams}
+
+
+def test_normalised_means_are_better_wherever_both_were_read():
+    """As the text below the table of both readings says, of each stream there."""
+    found = Results.read(committed())
+    hybrid = row("hybrid (the paper's own)")
+    for stream in (*cells.SPLIT_STREAMS, *cells.SMOOTH_STREAMS):
+        table = 4 if stream in cells.SMOOTH_STREAMS else 1
+        raw = found.of(Cell(table, hybrid._replace(classifier="ncm-raw"), stream)).values
+        better = paired_difference(found.of(Cell(table, hybrid, stream)).values, raw)
+        assert better is None or better.sign == 1, stream
+
+
+def _patches(found, name, stream):
+    runs = beyond_readings.of_row(found, beyond.row(name), stream)[0].runs
+    return runs.estimate, runs.values
 
 
 # --- differences that the text states, seed by seed

@@ -235,6 +235,8 @@ def test_the_advice_of_the_page_is_what_the_records_say():
     apart = {s: known.difference(row(HYBRID), row("ER + NCM"), s, ranking.cell(row("ER"), s).table) for s in here}
     assert {s for s in here if apart[s].sign == 0} == {"split-cifar10", "smooth-cifar100", "split-mini_imagenet-10"}
     assert [s for s in here if apart[s].sign > 0] == ["smooth-mini_imagenet"]
+    assert len(here) == 9
+    assert "eight of nine streams" in " ".join((committed().parent / "README.md").read_text(encoding="utf-8").split())
     softmax = [way for way in cells.online_rows() if way.classifier == "softmax"]
     known_means = {
         (w.name, s): found.mean for s in here for w in softmax if (found := ranking.found(known, w, s).estimate)

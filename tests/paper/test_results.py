@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from scipy import stats
 
 from cell_records import made, results, row, values
 from mnemon.experiments.spec import Spec
-from mnemon.paper import cells, numbers, plan
+from mnemon.experiments.stats import Estimate
+from mnemon.paper import agreement, cells, numbers, plan
 from mnemon.paper.cells import Cell
 
 
@@ -45,6 +47,24 @@ def test_a_record_counts_wherever_it_was_made():
 def test_of_two_records_with_one_seed_the_later_counts():
     cell = Cell(1, row("ER"), "split-mnist")
     assert values([made(cell, value=1.0), made(cell, value=2.0)], cell) == (2.0,)
+
+
+@pytest.mark.parametrize(("mean", "half"), [(52.0, 0.9), (52.8, 0.9), (52.8, 3.0), (53.9, 2.2)])
+def test_of_two_means_with_intervals_it_is_known_whether_welchs_test_tells_them_apart(mean, half):
+    paper = Estimate(51.84, 0.91, 15)
+    quantile = stats.t.ppf(0.975, 14)
+    of = [number for each in (paper, (mean, half)) for number in (each[0], each[1] / quantile * 15**0.5, 15)]
+    assert agreement.apart(Estimate(mean, half, 15), paper) == (
+        stats.ttest_ind_from_stats(*of, equal_var=False).pvalue < 0.05
+    )
+
+
+def test_the_agreement_counts_the_cells_that_only_overlap():
+    cell = Cell(1, row("hybrid (the paper's own)"), "split-mnist")  # the paper has 88.79 ± 0.26
+    found = [made(cell, seed, 89.25 + (seed % 2) / 2) for seed in range(15)]  # 89.48 ± 0.14 overlaps nothing
+    assert agreement.table(results(found)).parts[0].rows[0] == ["Table 1", "69", "1", "0", "1", "0", "0"]
+    near = [made(cell, seed, 88.8 + (seed % 2)) for seed in range(15)]  # 89.27 ± 0.29: the intervals overlap, t = 2.6
+    assert agreement.table(results(near)).parts[0].rows[0] == ["Table 1", "69", "1", "1", "0", "0", "1"]
 
 
 def test_every_cell_of_the_paper_has_a_run_behind_it():

@@ -161,6 +161,10 @@ class Hybrid(Er):
 class AGem(Er):
     """The gradient of the new samples, without its part against the gradient of the replayed ones."""
 
+    def __init__(self, *more: object, reference_size: int = 0, **options: object) -> None:
+        super().__init__(*more, **options)  # type: ignore[arg-type]
+        self.replay_size = reference_size or self.replay_size
+
     def step(self, x: Tensor, y: Tensor) -> None:
         self.seen[y] = True
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]

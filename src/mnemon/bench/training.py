@@ -69,7 +69,7 @@ def plain_loop(run: Run) -> eager.Er | None:
         return None
     torch.manual_seed(run.seed)
     values = run.choice.options()
-    names = ("lr", "memory_size", "replay_size", "gamma", "divisor", "candidates")
+    names = ("lr", "memory_size", "replay_size", "gamma", "divisor", "candidates", "reference_size")
     shape = tuple(run.scenario.x.shape[1:])
     image = isinstance(run.learner.net.backbone, ReducedResNet18)
     return eager.LOOPS[method](

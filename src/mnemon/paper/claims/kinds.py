@@ -72,6 +72,7 @@ class Best(NamedTuple):
             judged = {rival: results.of(Cell(self.table, rival, stream)).judged for rival in rivals}
             means = {rival: found.mean for rival, found in judged.items() if found}
             if not means or not results.of(Cell(self.table, hybrid, stream)).judged:
+                whole = False
                 continue
             best = max(means, key=lambda rival: means[rival])
             for by in _run(results, [hybrid], best, stream, self.table).values():
@@ -111,6 +112,7 @@ class OnEachStream(NamedTuple):
         for stream in self.streams:
             found = _run(results, self.rows, self.other, stream, self.table)
             if not found:
+                whole = False
                 continue
             whole &= len(found) == len(self.rows)
             name = self.nearest(found, key=lambda name: found[name].mean)

@@ -8,12 +8,15 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate, paired_difference
 from mnemon.paper import bias, cells, memory_sizes, times
 from mnemon.paper.cells import Cell, ablation, row
+from mnemon.paper.claims.kinds import baselines
 from mnemon.paper.claims.verdicts import CONFIRMED, CONTRADICTED, DEPENDS, Case, Finding, above, below, points, verdict
 from mnemon.paper.results import LEAST, Absent, Results, judged
 from mnemon.render import names
 
 NEARLY_FREE = 10  # percent more test time, at most
 WILDER = 2  # times the standard deviation over seeds, at least
+SAME_DATASET = ("split-cifar10", "split-cifar100-10", "split-mini_imagenet-10")  # as the Smooth streams, in their order
+ALMOST = 0.9  # of the points of a stream, at least
 
 
 def new_logits_dominate(results: Results) -> Finding:
@@ -34,6 +37,45 @@ def ms_degrades(results: Results) -> Finding:
     said += f"{points(two)} points with 2 classes a batch (CIFAR-10), {points(five)} with up to 5 (CIFAR-100, 20 tasks)"
     apart = five.mean + (five.half or 0.0) < two.mean - (two.half or 0.0)
     return Finding(verdict([below(five), apart if below(five) else below(five)]), said)
+
+
+def best_all_along(results: Results) -> Finding:
+    """By the mean accuracy on the tasks learned so far, after each task."""
+    said, cases, whole = [], [], True
+    rivals = baselines(1)
+    for stream in cells.SPLIT_STREAMS:
+        hybrid, *others = (results.of(Cell(1, each, stream)).matrices for each in (row("hybrid"), *rivals))
+        run = [np.nanmean(each, 2).mean(0) for each in others if each is not None]
+        whole &= len(run) == len(rivals) and hybrid is not None
+        if hybrid is None or not run:
+            continue
+        best = np.nanmean(hybrid, 2).mean(0) > np.max(run, 0)
+        cases.append(bool(best.mean() >= ALMOST))
+        of = f"after {best.sum()} of {len(best)} tasks ({len(run)} of {len(rivals)} baselines run)"
+        said.append(f"{names.stream(stream)}: {of}")
+    if not said:
+        raise Absent("hybrid and a baseline on a Split stream")
+    return Finding(verdict(cases, whole), "hybrid has the highest mean: " + "; ".join(said))
+
+
+def worse_on_smooth(results: Results) -> Finding:
+    """Beside what i.i.d. training loses, which has no order of classes that could cost it anything."""
+    said, cases, whole = [], [], True
+    for smooth, split in zip(cells.SMOOTH_STREAMS, SAME_DATASET, strict=True):
+        lost = {}
+        for each in (row("er", "softmax"), row("mir"), row("iid-online")):
+            there, here = results.of(Cell(4, each, smooth)).values, results.of(Cell(1, each, split)).values
+            if (by := paired_difference(there, here)) and by.n >= LEAST:
+                lost[each] = by
+        baselines_here = [below(by) for each, by in lost.items() if not each.bound]
+        whole &= len(baselines_here) == 2
+        if baselines_here:
+            cases += baselines_here
+            losses = ", ".join(f"{each.short_name} {points(by)}" for each, by in lost.items())
+            said.append(f"{names.stream(smooth)} minus {names.stream(split)}: {losses}")
+    if not said:
+        raise Absent("ER or MIR on a Smooth stream and on the Split stream of its dataset")
+    return Finding(verdict(cases, whole), "points: " + "; ".join(said))
 
 
 def ce_is_unstable(results: Results) -> Finding:

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mnemon.learning.methods import methods
-from mnemon.paper import cells, device_time, documents, hybrid_readings, pages, searches
+from mnemon.paper import agreement, cells, device_time, documents, hybrid_readings, pages, searches
 from mnemon.paper.results import Results
 from mnemon.paper.targets.target import Block, FigureTarget, Target
 from mnemon.render import markup
@@ -54,6 +54,7 @@ BLOCKS: dict[str, Block] = {
     **{name: _table(pages.one_stream, name) for name in cells.SPLIT_STREAMS},
     **{f"method-{name}": _table(pages.one_method, name) for name in methods()},
     "step-times": lambda results, _: markup.markdown(pages.step_times(results)),
+    "agreement": lambda results, _: markup.markdown(agreement.table(results)),
     "ncm-readings": lambda results, _: markup.markdown(hybrid_readings.ncm_readings(results)),
     "proxy-scales": lambda results, _: markup.markdown(hybrid_readings.proxy_scales(results)),
 }
