@@ -135,6 +135,10 @@ DAYS = np.array(["2024-01-01", "2024-01-02"] * 4, "M8[D]")
             "X has a value that is not finite (NaN, infinite or too large for float32) in sample 0.",
         ),
         (np.ones((8, 2), complex), "Complex data not supported: X is complex128 of shape (8, 2)."),
+        (
+            pd.DataFrame({"a": 1.0, "b": 1j * np.ones(8)}),
+            "Complex data not supported: the column 'b' of X is complex128",
+        ),
         (np.zeros((8, 5, 0)), "X must hold samples of at least one value, not an array of shape (8, 5, 0)."),
         (torch.zeros(8, 2).to_sparse(), "a tensor must hold plain numbers; one of torch.float32, torch.sparse_coo"),
         ([torch.zeros(2), torch.zeros(3)] * 4, "a list of tensors must hold tensors of one shape, not (2,) and (3,)."),

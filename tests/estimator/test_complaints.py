@@ -103,3 +103,14 @@ def test_five_another_scale_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         OnlineClassifier().partial_fit(x[:200], y[:200]).partial_fit(x[200:], y[200:])
+
+
+def test_five_a_chunk_that_is_refused_takes_no_warning_with_it():
+    x, y = two_classes(300)
+    clf = OnlineClassifier("slda").partial_fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(MnemonError, match="too large for its variance"):
+            clf.partial_fit(x[:20] * 1e30, y[:20])
+    with pytest.warns(UserWarning, match="were they scaled in another way"):
+        clf.partial_fit(x[:20] * 255, y[:20])

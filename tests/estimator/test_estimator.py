@@ -326,7 +326,8 @@ def test_frames_ints_and_lists():
     frame = pd.DataFrame(x, columns=list("abcdef"))
     clf = OnlineClassifier().partial_fit(frame, y)
     assert clf.feature_names_in_.tolist() == list("abcdef")
-    for other in (frame, frame.astype(int), frame.assign(a=frame.a.astype("int8"))):
+    sparse = frame.astype(pd.SparseDtype(np.float32, 0))
+    for other in (frame, frame.astype(int), frame.assign(a=frame.a.astype("int8")), sparse):
         assert (clf.predict_proba(other) == want).all()
     with pytest.raises(MnemonError, match="feature names"):
         clf.predict(frame[list("fedcba")])
@@ -346,7 +347,7 @@ def test_other_kinds_of_samples_are_refused_with_a_sentence():
         (x[0, 0], "Reshape your data|1D"),
         ([[1, 2], [3]], "inhomogeneous"),
         (np.zeros((2, 8, 0)), r"not an array of shape \(2, 8, 0\)"),
-        ("abc", "array|scalar"),
+        ("abc", "X must hold samples, and is one str"),
         ([torch.zeros(3), torch.zeros(4)], r"one shape, not \(3,\) and \(4,\)"),
         (torch.zeros(2, 8, 8).to_sparse(), "plain numbers; one of torch.float32, torch.sparse_coo"),
         (torch.zeros(2, 8, 8, device="meta"), "on meta cannot be read"),

@@ -271,6 +271,7 @@ FORGED = [
     ({"labels": [0, 1, 2, 0.5]}, "labels"),
     ({"labels": list(range(100_000))}, "labels"),
     ({"labels": {}}, "labels"),
+    ({"labels": [0, 1, 2, 2**63]}, "64 bits"),
     ({"steps": -1}, "counts"),
     ({"samples": 41}, "add up"),
     ({"samples": 1e300}, "counts"),
@@ -347,6 +348,8 @@ def test_forged_tensors_are_refused(saved, tmp_path, name, new, why):
 ABSURD = [
     ("slda", "statistics.counts", 1e300),
     ("slda", "statistics.counts", 1e4),
+    ("slda", "statistics.counts", 0.0),
+    ("slda", "fitted", False),
     ("slda", "statistics.weight", 1e300),
     ("slda", "statistics.rounding", -1.0),
     ("hybrid", "scaling.count", 1e300),

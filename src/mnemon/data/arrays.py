@@ -98,17 +98,23 @@ def check_numbers(a: NDArray[Any], what: str) -> None:
     """Refuse text, complex numbers and dates."""
     if a.dtype.kind in "USV":
         raise MnemonError(f"{what} holds text ({a.dtype}) and no plain numbers; turn it into numbers first.")
+    check_real(a, what)
+
+
+def check_columns(frame: Any, what: str) -> None:
+    """Refuse a frame with a column of dates or complex numbers. NumPy would take dates for whole numbers, and a missing one for
+    −2⁶³."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            check_real(np.asarray(frame[name]), f"the column {name!r} of {what}")
+
+
+def check_real(a: NDArray[Any], what: str) -> None:
+    """Refuse complex numbers and dates."""
     if a.dtype.kind == "c":
         raise MnemonError(f"Complex data not supported: {what} is {a.dtype} of shape {a.shape}.")
     if _has_dates(a):
         refuse_dates(what)
-
-
-def check_columns(frame: Any, what: str) -> None:
-    """Refuse a frame with a column of dates. NumPy would take them for whole numbers, and a missing one for −2⁶³."""
-    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if getattr(dtype, "kind", "O") not in "biuf" and _has_dates(np.asarray(frame[name])):
-            refuse_dates(f"the column {name!r} of {what}")
 
 
 def _has_dates(a: NDArray[Any]) -> bool:

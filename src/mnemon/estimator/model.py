@@ -31,7 +31,6 @@ from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import backbone_for
 from mnemon.learning.streaming import StreamingLearner
-from mnemon.runtime.warn import warn
 
 FAR = 30  # standard deviations from the mean so far, which no new class is on most features
 EXAM = "exam"  # among the parts
@@ -221,8 +220,9 @@ class Model:
         classes = list(classes)
         with self.lock, threads.for_steps(self.learner):
             self.check_classes(classes, y)
+            scale = None
             if not self._warned and self.n_classes > 1:  # before, another scale may be another class
-                self._warned = _warn_of_another_scale(x, self.learner.over_all())
+                scale = _of_another_scale(x, self.learner.over_all())
             before, known = self.learner.snapshot(), len(self.labels)
             parts = {name: part.copy() for name, part in self.parts.items()}
             try:
@@ -241,8 +241,9 @@ class Model:
             self.n_seen = self.learner.samples + len(exam_of(self.parts) or ())
             self.n_classes = len(self.labels)
             said = drift.sentence(self.drifts()[-len(alarms) :], self.half_life) if alarms else None
+            self._warned |= scale is not None
             alike = values.spelled_alike(self.labels, registered)
-            return [sentence for sentence in (said, self._of_rows(), alike) if sentence]
+            return [sentence for sentence in (scale, said, self._of_rows(), alike) if sentence]
 
     def detector(self) -> drift.Detector | None:
         part = self.parts.get("drift")
@@ -353,17 +354,16 @@ def exam_of(parts: dict[str, Part]) -> Exam | None:
     return exam
 
 
-def _warn_of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> bool:
-    """Say it if most features of a chunk are where none of them ever was: pixels in 0 … 255 after those in 0 … 1."""
+def _of_another_scale(x: Tensor, so_far: tuple[Tensor, Tensor] | None) -> str | None:
+    """What to say if most features of a chunk are where none of them ever was: pixels in 0 … 255 after those in 0 … 1."""
     if x.ndim != 2 or so_far is None:
-        return False
+        return None
     mean, std = so_far[0].cpu(), so_far[1].sqrt().cpu()
     varies = std > 1e-6 * mean.abs()  # a constant may become anything
     away = (x.mean(0, dtype=torch.float64) - mean).abs() > FAR * std
     if int((away & varies).sum()) <= int(varies.sum()) / 2:
-        return False
-    warn(
+        return None
+    return (
         f"on more than half of the features these samples are over {FAR} standard deviations away from the mean of "
         "those before; were they scaled in another way?"
     )
-    return True

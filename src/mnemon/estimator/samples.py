@@ -51,6 +51,10 @@ class SampleReader:
                 arrays.check_columns(X, "X")
                 if len(set(X.columns)) == len(X.columns):  # else scikit-learn says it
                     rows.check_numbers(X)
+                if hasattr(
+                    X, "sparse"
+                ):  # all columns of a pandas frame are; with one that is not, scikit-learn does the same
+                    X = X.sparse.to_dense()
             else:
                 X = arrays.array(X, "X")
                 if X.ndim == 1 and X.size and isinstance(X[0], str):
@@ -105,6 +109,8 @@ class SampleReader:
         if isinstance(X, np.ndarray):
             with _in_one_sentence():
                 values.check_dimensions(X)
+                if X.dtype.kind == "c":  # scikit-learn's sentence holds the whole array
+                    arrays.check_real(X, "X")
                 if X.ndim > 2:
                     raise MnemonError(f"features='open' is for tables, and X has the shape {X.shape}.")
                 X = validate_data(self, X, reset=table is None, dtype=None, ensure_all_finite=False)

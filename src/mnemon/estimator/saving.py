@@ -27,6 +27,7 @@ from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.estimator.table import Table
 from mnemon.files import is_clutter
 from mnemon.learning import methods
+from mnemon.learning.backbones import PatchFeatures
 from mnemon.learning.build import choose, meaningless
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import Inputs
@@ -264,7 +265,7 @@ def _restored(found: checkpoint.Checkpoint, backbone: Any, method: Any, device: 
     beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BESIDE)}
     kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PART)}
     model.learner.restore(tensors, steps=values["steps"], samples=values["samples"])
-    model.labels = LabelTable(values["labels"])
+    model.labels = LabelTable(value.labels(values["labels"], "its list of labels"))
     _need(len(model.labels) == len(values["labels"]), "a label comes twice")
     model.n_classes = len(model.labels)
     for name, part in model.parts.items():
@@ -316,10 +317,14 @@ def _check_state(model: Model) -> None:
     if isinstance(learner, OnlineStatistics):
         waiting, sums = learner.waiting_y, learner.statistics
         _need(bool(((waiting >= 0) & (waiting < classes)).all()), "a sample that waits has no label")
+        waits = 0 if learner.fitted else learner.samples
+        _need(len(waiting) == waits and learner.fitted == (sums is not None), "what waits for features is out of range")
+        _need(learner.fitted or isinstance(learner.net.backbone, PatchFeatures), "its features must be fixed")
         if sums is not None:
-            most = learner.counts[: len(sums.counts)].to(sums.counts) * learner.views + 0.5
-            fine = (sums.counts >= 0).all() & (sums.counts <= most).all() & (sums.rounding >= 0).all()
-            _need(bool(fine & (sums.weight >= 0) & (sums.weight <= COUNTS)), "its statistics are out of range")
+            counts = learner.counts.to(sums.counts)
+            inside = (sums.counts.sign() == counts.sign()) & (sums.counts <= counts * learner.views + 0.5)
+            inside = inside.all() & (sums.rounding >= 0).all() & (sums.weight >= 0) & (sums.weight <= COUNTS)
+            _need(bool(inside), "its statistics are out of range")
     age = 0 if learner.average is None else int(learner.average.age)
     _need(int(learner.bad_step) == -1 and 0 <= age <= learner.steps, "its counters are out of range")
     if learner.scaling is not None:

@@ -27,7 +27,9 @@ LOOKED_AT = 256  # samples that are enough to find that it does, mostly
 def check_dimensions(a: NDArray[Any]) -> None:
     """Refuse a single value or a single row; the words are those scikit-learn's users know."""
     if a.ndim == 0:
-        raise MnemonError("Expected 2D array, got scalar array instead: X must hold samples.")
+        raise MnemonError(
+            f"Expected 2D array, got scalar array instead: X must hold samples, and is one {type(a.item()).__name__}."
+        )
     if a.ndim == 1 and a.size > 0:
         raise MnemonError(
             f"Expected 2D array, got 1D array instead: X has the shape {a.shape}. Reshape your data: one sample is X[None], "
