@@ -399,6 +399,31 @@ def test_a_retracted_request_is_as_if_it_had_never_come(serve, options):
         service.retract(19).result()
 
 
+def test_many_retractions_teach_a_network_again_once(serve, monkeypatch):
+    service, without = serve(), serve("without")
+    for i in range(8):
+        service.learn(*samples(10, i))
+        settled(service)
+    for i in (0, 1, 7):
+        without.learn(*samples(10, i))
+        settled(without)
+    follow, times = State.follow, []
+
+    def counted(self, journal, after):
+        times.append(after)
+        follow(self, journal, after)
+
+    monkeypatch.setattr(State, "follow", counted)
+    monkeypatch.setattr(learning, "PAUSE", 60)
+    monkeypatch.setattr(learning, "TOGETHER", 5)
+    for position in (30, 40, 40, 50, 60, 70):  # one after the other
+        service.retract(position).result()
+    wait_for(lambda: service.learning.state.classifier.n_seen_ == 30)
+    assert len(times) == 1
+    assert learned_bytes(service) == learned_bytes(without)
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+
+
 def test_samples_that_come_while_a_network_is_taught_again_are_learned_too(serve, monkeypatch):
     service = serve()
     for i in range(4):

@@ -37,6 +37,10 @@ SAVE_SHARE = 0.1
 REPLAY = 0.5  # of the time for recovery, for learning again; the rest is for reading and checking the journal
 JOURNAL_BYTES = 256 * 2**20  # learned since the last snapshot: more would make the journal large
 RETRY = 0.5  # seconds, when the disk is full
+PAUSE, TOGETHER = (
+    0.05,
+    1_000,
+)  # seconds without another retraction, or retractions, after which a network is taught again
 NICE = 5  # of this thread
 
 
@@ -83,6 +87,9 @@ class Learning:
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
         self._commands: deque[Callable[[], None]] = deque()
+        self._to_unlearn: dict[
+            int, dict[str, Any]
+        ] = {}  # position → summary; retracted in the journal, not yet in the state
         self._waiting = Waiters(lambda published: (self.published if published else self.state).learned)
         self._closing = False
         self._over: str | None = None  # why this thread does nothing any more
@@ -157,7 +164,16 @@ class Learning:
     def _turn_of_loop(self) -> bool:
         """One chunk, retraction, publication or snapshot; whether there is to be another turn."""
         with self._wake:
-            while not (self._arrivals or self._commands or self._closing or self.state.backlog or self._due()):
+            if 0 < len(self._to_unlearn) < TOGETHER:
+                self._wake.wait_for(lambda: self._commands or self._closing, PAUSE)
+            while not (
+                self._arrivals
+                or self._commands
+                or self._to_unlearn
+                or self._closing
+                or self.state.backlog
+                or self._due()
+            ):
                 self._wake.wait(self._until_due())
             while self._arrivals:
                 self.state.add(self._arrivals.popleft())
@@ -165,6 +181,9 @@ class Learning:
             command = self._commands.popleft() if self._commands else None
         if command is not None:
             command()
+            return True
+        if self._to_unlearn:
+            self._rebuild()
             return True
         if self._closing:
             return False
@@ -321,7 +340,7 @@ class Learning:
     def _retract(self, position: int) -> Callable[[], None]:
         """Write it into the journal; what is returned does the rest."""
         state, event = self.state, self.journal.samples_at(position)
-        if position in state.retracted:
+        if position in state.retracted or position in self._to_unlearn:
             return lambda: None
         if event is None or event.kind != SAMPLES:
             raise OutOfJournal(f"no request with the position {position} is in the journal (any more).")
@@ -331,7 +350,7 @@ class Learning:
                 raise Refused("these samples were refused, so there is nothing to take back.")
             state.retract(retraction, event.payload)
             self._durable(None, retraction_draft(event))
-            return lambda: self._after_retraction(event)
+            return lambda: self._after_retractions([summary(event)])
         try:
             check_reach(self._folder, self.journal, self._fresh, self._device, retraction)
         except OutOfReach:
@@ -340,19 +359,22 @@ class Learning:
                 "without them."
             ) from None
         self._durable(None, retraction_draft(event))
-        return lambda: self._rebuild(event)
+        self._to_unlearn[position] = summary(event)
+        return lambda: None
 
-    def _rebuild(self, event: Event) -> None:
-        """Learn everything since an older snapshot again, without what was retracted."""
+    def _rebuild(self) -> None:
+        """Learn everything since an older snapshot again, without what was retracted: once for many retractions."""
+        retracted, self._to_unlearn = list(self._to_unlearn.values()), {}
         state, snapshot = restore(self._folder, self.journal, self._fresh, self._device)
         state.before = self._test
         self.state, self._place, self._saved = state, snapshot.place, -1
-        self._after_retraction(event)
+        self._after_retractions(retracted)
         self._save()  # those with the retracted samples are replaced
 
-    def _after_retraction(self, event: Event) -> None:
+    def _after_retractions(self, retracted: list[dict[str, Any]]) -> None:
         self._publish()
-        self.log.add("retracted", **summary(event))
+        for each in retracted:
+            self.log.add("retracted", **each)
         if not self._classes() and all(each.position in self.state.retracted for each in self.state.backlog):
             self._emptied()
 
