@@ -399,6 +399,31 @@ def test_a_retracted_request_is_as_if_it_had_never_come(serve, options):
         service.retract(19).result()
 
 
+def test_many_retractions_teach_a_network_again_once(serve, monkeypatch):
+    service, without = serve(), serve("without")
+    for i in range(8):
+        service.learn(*samples(10, i))
+        settled(service)
+    for i in (0, 1, 7):
+        without.learn(*samples(10, i))
+        settled(without)
+    follow, times = State.follow, []
+
+    def counted(self, journal, after):
+        times.append(after)
+        follow(self, journal, after)
+
+    monkeypatch.setattr(State, "follow", counted)
+    monkeypatch.setattr(learning, "PAUSE", 60)
+    monkeypatch.setattr(learning, "TOGETHER", 5)
+    for position in (30, 40, 40, 50, 60, 70):  # one after the other
+        service.retract(position).result()
+    wait_for(lambda: service.learning.state.classifier.n_seen_ == 30)
+    assert len(times) == 1
+    assert learned_bytes(service) == learned_bytes(without)
+    assert learned_bytes(serve(serve.crash(service))) == learned_bytes(service)
+
+
 def test_samples_that_come_while_a_network_is_taught_again_are_learned_too(serve, monkeypatch):
     service = serve()
     for i in range(4):
@@ -764,6 +789,25 @@ def test_retracted_samples_leave_the_disk(serve, options, monkeypatch):
     wait_for(lambda: on_disk() == 0)
     again.close()
     assert serve().learn(*samples(2)).position == 93
+
+
+def test_a_snapshot_that_is_asked_for_is_without_what_was_retracted_before(serve):
+    service = serve()
+    service.learn(*samples(10))
+    secret, labels = samples(3, 7)
+    ack = service.learn(secret, labels)
+    settled(service)
+    service.learning.ask_save().result(60)
+    service.learn(*samples(5, 2))
+    settled(service)
+    retracting, saving_ = service.retract(ack.position), service.learning.ask_save()  # before the network is taught again
+    retracting.result(60)
+    saving_.result(60)
+    again = serve(serve.crash(service))
+    rows = again.learning.state.classifier._model.learner.memory.x.numpy()
+    assert len(rows) > 10
+    assert not (rows[:, None] == secret).all(2).any()
+    assert learned_bytes(again) == learned_bytes(settled(service))
 
 
 # --- tables with named features

@@ -20,6 +20,7 @@ from mnemon.learning.labels import Label
 from mnemon.runtime import heap, warn
 from mnemon.serve import snapshots
 from mnemon.serve.best_results import BestResults
+from mnemon.serve.commands import Commands
 from mnemon.serve.curve import Curve
 from mnemon.serve.events import RETRACTED, SAMPLES, Draft, Event, JournalFailed, NoSpace
 from mnemon.serve.journal import Journal
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 CHUNK = 0.2  # seconds that a chunk may take
 PUBLISH_EVERY, PUBLISH_SHARE = 0.25, 0.25  # seconds between, and share of the learner's time
 RETRY = 0.5  # seconds, when the disk is full
+PAUSE, TOGETHER = (
+    0.05,
+    1_000,
+)  # a network is taught again after so many seconds without a retraction, or so many of them
 NICE = 5  # of this thread
 
 
@@ -82,10 +87,11 @@ class Learning:
         self._wake = threading.Condition()
         self._arrivals: deque[Event] = deque()
         self._arriving_bytes = 0
-        self._commands: deque[Callable[[], None]] = deque()
+        self._commands = Commands(self._wake)
+        # Retracted in the journal, not yet in the state: position → summary.
+        self._to_unlearn: dict[int, dict[str, Any]] = {}
         self._waiting = Waiters(lambda published: (self.published if published else self.state).learned)
         self._closing = False
-        self._over: str | None = None  # why this thread does nothing any more
         state.before = self._test
         self.published: Published = publish(state.classifier, state.learned)
         self.best.note(self.published)
@@ -152,26 +158,24 @@ class Learning:
 
     def _give_up(self, why: str) -> None:
         """Answer those who still wait for this thread."""
-        with self._wake:
-            self._over = self._over or why
-            commands, self._commands = self._commands, deque()
-        for command in commands:
-            command()  # it finds that nothing can be done
-        self._waiting.end(self._over)
+        self._waiting.end(self._commands.end(why))
 
     def _turn_of_loop(self) -> bool:
         """One chunk, retraction, publication or snapshot; whether there is to be another turn."""
         with self._wake:
-            while not (
-                self._arrivals or self._commands or self._closing or self.state.backlog or self._patience() == 0.0
-            ):
+            if 0 < len(self._to_unlearn) < TOGETHER:
+                self._wake.wait_for(lambda: self._commands or self._closing, PAUSE)
+            while not self._has_work():
                 self._wake.wait(self._patience())
             while self._arrivals:
                 self.state.add(self._arrivals.popleft())
             self._arriving_bytes = 0
-            command = self._commands.popleft() if self._commands else None
+            command = self._commands.take()
         if command is not None:
             command()
+            return True
+        if self._to_unlearn:
+            self._rebuild()
             return True
         if self._closing:
             return False
@@ -182,6 +186,10 @@ class Learning:
         if self._until_save() == 0.0:
             self._save()
         return True
+
+    def _has_work(self) -> bool:
+        waits = self._arrivals or self._commands or self._to_unlearn or self.state.backlog
+        return bool(waits) or self._closing or self._patience() == 0.0
 
     # --- a chunk
 
@@ -306,51 +314,25 @@ class Learning:
         """Done when all that was learned is in a snapshot."""
 
         def save() -> Callable[[], None]:
+            if self._to_unlearn:
+                self._rebuild()
             if self._is_empty():
                 raise Refused("this model has learned nothing, so there is nothing to be saved.")
             self._write_snapshot()
             return lambda: None
 
-        return self._ask(save)
+        return self._commands.ask(save)
 
     # --- taking back
 
     def ask_retract(self, position: int) -> Future[None]:
         """Done when it is sure that these samples go: when it is in the journal."""
-        return self._ask(lambda: self._retract(position))
-
-    def _ask(self, action: Callable[[], Callable[[], None]]) -> Future[None]:
-        """Have something done by this thread; what it returns is done after the answer."""
-        done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # the caller may leave; what is begun is done
-
-        def command() -> None:
-            try:
-                if self._over is not None:
-                    raise JournalFailed(self._over)
-                after = action()
-            except MnemonError as error:
-                done.set_exception(error)
-                return
-            except Exception as error:
-                done.set_exception(error)
-                raise
-            done.set_result(None)
-            after()
-
-        with self._wake:
-            over = self._over is not None
-            if not over:
-                self._commands.append(command)
-                self._wake.notify_all()
-        if over:
-            command()
-        return done
+        return self._commands.ask(lambda: self._retract(position))
 
     def _retract(self, position: int) -> Callable[[], None]:
         """Write it into the journal; what is returned does the rest."""
         state, event = self.state, self.journal.samples_at(position)
-        if position in state.retracted:
+        if position in state.retracted or position in self._to_unlearn:
             return lambda: None
         if event is None or event.kind != SAMPLES:
             raise OutOfJournal(f"no request with the position {position} is in the journal (any more).")
@@ -360,7 +342,7 @@ class Learning:
                 raise Refused("these samples were refused, so there is nothing to take back.")
             state.retract(retraction, event.payload)
             self._durable(None, retraction_draft(event))
-            return lambda: self._after_retraction(event)
+            return lambda: self._after_retractions([summary(event)])
         try:
             check_reach(self._folder, self.journal, self._fresh, self._device, retraction)
         except OutOfReach:
@@ -369,20 +351,23 @@ class Learning:
                 "without them."
             ) from None
         self._durable(None, retraction_draft(event))
-        return lambda: self._rebuild(event)
+        self._to_unlearn[position] = summary(event)
+        return lambda: None
 
-    def _rebuild(self, event: Event) -> None:
-        """Learn everything since an older snapshot again, without what was retracted."""
+    def _rebuild(self) -> None:
+        """Learn everything since an older snapshot again, without what was retracted: once for many retractions."""
+        retracted, self._to_unlearn = list(self._to_unlearn.values()), {}
         state, snapshot = restore(self._folder, self.journal, self._fresh, self._device)
         state.before = self._test
         self.state, self._place = state, snapshot.place
-        self._after_retraction(event)
+        self._after_retractions(retracted)
         self._save()  # those with the retracted samples are replaced
 
-    def _after_retraction(self, event: Event) -> None:
+    def _after_retractions(self, retracted: list[dict[str, Any]]) -> None:
         self._schedule.changed()
         self._publish()
-        self.log.add("retracted", **summary(event))
+        for each in retracted:
+            self.log.add("retracted", **each)
         if not self._classes() and all(each.position in self.state.retracted for each in self.state.backlog):
             self._emptied()
 
