@@ -27,7 +27,9 @@ LOOKED_AT = 256  # samples that are enough to find that it does, mostly
 def check_dimensions(a: NDArray[Any]) -> None:
     """Refuse a single value or a single row; the words are those scikit-learn's users know."""
     if a.ndim == 0:
-        raise MnemonError("Expected 2D array, got scalar array instead: X must hold samples.")
+        raise MnemonError(
+            "Expected 2D array, got scalar array instead: X must hold samples, as an array, a tensor, a frame or a list."
+        )
     if a.ndim == 1 and a.size > 0:
         raise MnemonError(
             f"Expected 2D array, got 1D array instead: X has the shape {a.shape}. Reshape your data: one sample is X[None], "
@@ -54,7 +56,8 @@ def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...
 
 def kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
     """What samples are, in words."""
-    what = f"{shape[0]} features" if len(shape) == 1 else "{1} × {2} pixels and {0} channels".format(*shape)
+    channels = f"{shape[0]} channel{'s' * (shape[0] != 1)}"
+    what = f"{shape[0]} features" if len(shape) == 1 else f"{shape[1]} × {shape[2]} pixels and {channels}"
     return f"{what} as {str(dtype).removeprefix('torch.')}"
 
 
