@@ -152,7 +152,7 @@ class _Driver:
         for key, why in self.given_up.items():
             raise MnemonError(
                 f"{len(self.given_up)} runs have no record, because their processes on Ray died {DEATHS} times; the first is "
-                f"{key} ({why}). The same command goes on from their checkpoints."
+                f"{key} ({why}). The same command continues from their checkpoints."
             )
 
     def _tell_of_no_room(self) -> None:
