@@ -27,7 +27,7 @@ DICTS = (
     "X is a list of dicts, which learn_many, predict_many and predict_proba_many take; everything takes them with "
     "OnlineClassifier(features='open')."
 )
-LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
+LONGEST = 380  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
 class WrongType(MnemonError, TypeError):
