@@ -5,7 +5,7 @@
 
 TPE searches what the grid spans. The choice of the grid is read from the log of its search (`--log`). Both choices then run on
 validation with seeds that took part in neither search; runs with the same seed see the same stream, so the difference is
-paired. The same command goes on where it was stopped.
+paired. The same command continues where it was stopped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
         "--log", type=Path, default=TUNED / "hybrid-hybrid-split-mnist.json", help="of the grid's search"
     )
     parser.add_argument(
-        "--folder", type=Path, default=Path("out/tpe"), help="for records; the same command goes on there"
+        "--folder", type=Path, default=Path("out/tpe"), help="for records; the same command continues there"
     )
     parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--batch", type=int, default=8)

@@ -88,7 +88,7 @@ def _write(folder: Path, number: int, blob: bytes, text: bytes, mode: int = 0o66
         files.write(folder / f"{number:010d}.safetensors", blob, mode=mode)
         files.write(folder / f"{number:010d}.json", text, mode=mode)
     except OSError as error:
-        kept = "the one before it is untouched, and the same command goes on from there."
+        kept = "the one before it is untouched, and the same command continues from there."
         if newest(folder) == 0:
             kept = "it would have been the first, so nothing is kept, and the same command begins anew."
         raise MnemonError(

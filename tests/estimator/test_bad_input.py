@@ -279,3 +279,22 @@ def test_bad_input_is_one_sentence_and_changes_nothing(models, data):
         assert re.fullmatch(r"\S.{10,700}[.)…]", str(refusal))
         assert refusal.__cause__ is None
         assert refusal.__context__ is None or refusal.__suppress_context__  # no traceback of NumPy's or torch's
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda clf: clf.learn_one({"a": 1.0, "b": None}, "x"), "the feature 'b' is None, a missing value"),
+        (lambda clf: clf.partial_fit(np.array([[1, "a"]], object), ["x"]), "X holds text: .*'a'.*features='open'"),
+        (lambda clf: clf.partial_fit({"a": [1, 2]}, [0, 1]), "as an array, a tensor, a frame or a list"),
+        (
+            lambda clf: clf.partial_fit(np.zeros((2, 9, 9, 3), np.uint8), [0, 1]).predict(
+                np.zeros((9, 9, 3), np.uint8)
+            ),
+            "One image is X\\[None\\]",
+        ),
+    ],
+)
+def test_the_sentence_names_what_is_wrong(call, sentence):
+    with pytest.raises(MnemonError, match=sentence):
+        call(OnlineClassifier())

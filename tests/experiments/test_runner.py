@@ -145,7 +145,9 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, number, code):
         resume([process.pid])
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
-    assert f"everything is saved, and the same command goes on: {shlex.join(['mnemon', *process.args[3:]])}\n" in errors
+    assert (
+        f"everything is saved, and the same command continues: {shlex.join(['mnemon', *process.args[3:]])}\n" in errors
+    )
     assert list(under_way(tmp_path)) == [seed]
     seeds = range(seed, seed + 2)
     # Fewer of the 300 runs, which is all the same to the one that was stopped.

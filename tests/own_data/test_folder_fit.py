@@ -275,7 +275,7 @@ def test_the_command_stops_with_a_sentence_and_goes_on(tmp_path):
         assert process.returncode == 0
         shutil.rmtree(out)
     assert process.returncode == 143
-    assert f"everything is saved, and the same command goes on: mnemon fit {photos} --out {out}" in errors
+    assert f"everything is saved, and the same command continues: mnemon fit {photos} --out {out}" in errors
     before = OnlineClassifier.load(out).n_seen_
     done = fit(photos, out)
     assert (done.known, done.learned, done.samples) == (before, count - before, count)
@@ -327,8 +327,11 @@ def test_folders_named_by_numbers_go_on_with_a_model_that_has_the_numbers(tmp_pa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("fit nowhere --out new", "there is no folder nowhere."),
-        ("fit model --out new", "model holds 0 class folders; it needs a folder per class, at least 1."),
+        ("fit nowhere --out new", "there is no file or folder nowhere."),
+        (
+            "fit model --out new",
+            "model holds 0 class folders; put the images of each class into a sub-folder",
+        ),
         ("fit cut --out new", "cut is cut into parts (test, train), not classes; give cut/test or cut/train."),
         ("fit empty --out new", "class folder empty/bird holds no images"),
         ("fit broken --out new", "none of the 1 images could be read"),

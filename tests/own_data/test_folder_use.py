@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_the_others_their_label(m
     assert out.count("\n") == 1
     assert " red " in out
     assert [line.startswith("mnemon: ") for line in err.splitlines()] == [True] * 3
-    assert "text.png is not a readable image" in err
+    assert "text.png is not a readable image (its format is not known)." in err
     assert "there is no file" in err
     assert "2 of 3 images could not be read." in err
     out, _ = run(*words, "--json", code=2, capsys=capsys)

@@ -1,6 +1,7 @@
 """Readers: every format has the same rows, any position can be gone on from, and what is no row is named."""
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -155,6 +156,12 @@ def test_types_of_json_and_parquet_are_kept(tmp_path):
         ]
 
 
+def test_decimals_of_a_database_are_numbers(tmp_path):
+    rows = [{"price": Decimal("1.25"), "bird": Decimal(3)}, {"price": None, "bird": Decimal(4)}]
+    (chunk,), _ = read(tables.write(tmp_path / "t.parquet", rows))
+    assert ([x["price"] for x in chunk.x], chunk.y) == ([1.25, None], [3, 4])
+
+
 def test_labels_of_an_array_in_a_file_of_their_own(tmp_path):
     x = np.arange(12.0).reshape(6, 2)
     np.save(tmp_path / "x.npy", x)
@@ -195,6 +202,11 @@ def forged(path):
             "has no labels: give an .npz file with x and y",
         ),
         (lambda p: np.savez(p / "t.npz", a=np.eye(3)) or p / "t.npz", NONE, "holds no array x"),
+        (
+            lambda p: np.savez(p / "t.npz", x=np.eye(2), y=np.array(["a", "b"], object)) or p / "t.npz",
+            NONE,
+            "y.astype(str) makes texts of labels",
+        ),
         (lambda p: np.savez(p / "t.npz", x=np.eye(3), y=[1]) or p / "t.npz", NONE, "3 samples and labels of shape"),
         (lambda p: np.savez(p / "t.npz", x=np.eye(3), y=[1] * 3) or p / "t.npz", BIRDS, "columns have no names"),
     ],

@@ -140,7 +140,7 @@ def test_what_lies_behind_a_failure_is_read_again_and_learned_once(tmp_path, her
         return get(reference)
 
     monkeypatch.setattr(here, "get", fails_once)
-    with pytest.raises(MnemonError, match="the same command goes on"):
+    with pytest.raises(MnemonError, match="the same command continues"):
         fit(path, tmp_path / "machine", columns=BIRD, method="slda", exam=0, on="ray")
     assert fit(path, tmp_path / "machine", columns=BIRD, on="ray").samples == 600
 

@@ -15,7 +15,8 @@ from mnemon.errors import MnemonError
 
 def bench(
     methods: Annotated[
-        str | None, unset("with commas; `mnemon list methods`", "NAMES", "er,hybrid on a CPU, all on a GPU")
+        str | None,
+        unset("methods, separated by commas; `mnemon list methods`", "NAMES", "er,hybrid on a CPU, all on a GPU"),
     ] = None,
     nets: Annotated[
         str,
@@ -24,7 +25,9 @@ def bench(
             help="mlp (shapes of Split MNIST), resnet18 (Split CIFAR-10), resnet18-84 (Split miniImageNet)",
         ),
     ] = "mlp,resnet18",
-    runs: Annotated[str, arg(metavar="NUMBERS", help="how many runs of ours side by side, with commas")] = "1,15,60",
+    runs: Annotated[
+        str, arg(metavar="NUMBERS", help="how many concurrent runs of mnemon, separated by commas")
+    ] = "1,15,60",
     rounds: Annotated[int, arg(metavar="N", help="how often each is timed, in turn; medians count")] = 7,
     steps: Annotated[int | None, unset("steps of each run in a round", "N", "by network and device")] = None,
     device: Device = "auto",
@@ -32,7 +35,7 @@ def bench(
     out: Annotated[Path, arg(help="folder for bench.json, bench.png and bench.svg")] = Path("out/bench"),
     quiet: Quiet = False,
 ) -> None:
-    """Measure speed: the plain PyTorch loop, one run of ours, many runs of ours, in turn; also inference and start-up.
+    """Measure speed: a plain PyTorch loop, one run of mnemon and many, in turn; also inference and start-up.
 
     The images are random, in the shapes of the paper's streams: nothing has to be there. Times on a busy machine mean
     little on their own; the ratios, taken round by round, do.
@@ -44,7 +47,7 @@ def bench(
     try:
         many = [int(word) for word in runs.split(",")]
     except ValueError:
-        raise MnemonError(f"runs are numbers with commas (1,15,60), not {runs!r}.") from None
+        raise MnemonError(f"runs are numbers separated by commas (1,15,60), not {runs!r}.") from None
     where = choose_device(device)
     chosen = methods.split(",") if methods else ["er", "hybrid"] if where.type == "cpu" else list(known())
     record = measure.bench(

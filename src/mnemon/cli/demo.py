@@ -10,6 +10,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from mnemon.cli.command import Command
+from mnemon.cli.options import flag
 from mnemon.cli.output import results
 from mnemon.cli.seeds import seeds as read_seeds
 from mnemon.cli.serve import check_installed
@@ -19,13 +20,13 @@ def demo(
     out: Annotated[Path, arg(help="folder for the records and the report")] = Path("out/demo"),
     seeds: Annotated[str, arg(metavar="SEEDS", help="how many runs of each method, or which seeds (0-4, 1,3)")] = "5",
     serve: Annotated[
-        bool, arg(help="instead, teach a model digits in the browser (needs the extra mnemon[serve])")
+        bool, flag("instead, teach a model digits in the browser (needs the extra mnemon[serve])")
     ] = False,
 ) -> None:
     """Show the paper's claim on real handwritten digits: softmax forgets, the generative classifier does not.
 
     Runs fine-tune, ER (softmax and NCM) and the paper's hybrid on Split Digits, and writes a report. With --serve it opens a
-    page with a model that knows the digits 0 to 4, to be taught the others by drawing them.
+    page on which you teach a model, which knows the digits 0 to 4, the others by drawing them.
     """
     if serve:
         _serve()

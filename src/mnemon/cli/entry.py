@@ -54,13 +54,13 @@ def _dispatch(given: list[str]) -> None:
             call(known[name], given[words:])
     except Stopped as stopped:
         again = shlex.join(["mnemon", *given])
-        print(f"stopped by {stopped}; everything is saved, and the same command goes on: {again}", file=sys.stderr)
+        print(f"stopped by {stopped}; everything is saved, and the same command continues: {again}", file=sys.stderr)
         sys.exit(128 + stopped.signal_number)
 
 
 def _help(group: str = "") -> None:
     """Print the commands with their summaries: all, or those of a group ("data ")."""
-    print("mnemon: learn from a stream, class after class, without forgetting.\n")
+    print("mnemon: learn from a stream in which new classes appear, and forget little.\n")
     print(f"usage: mnemon {group}COMMAND …   (mnemon {group}COMMAND --help for its options)\n")
     for name, command in commands().items():
         if name.startswith(group):

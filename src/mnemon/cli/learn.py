@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from mnemon.sources.table import Rules
 
 logger = logging.getLogger(__name__)
-Model = Positional[Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on", metavar="MODEL")]]
+Model = Positional[
+    Annotated[Path, arg(help="the model's folder: a new one, or a model that is to learn more", metavar="MODEL")]
+]
 Sources = Positional[
     Annotated[
         tuple[str, ...],
@@ -56,8 +58,8 @@ def learn(
     ] = None,
     missing: Missing = (),
     separator: Separator = None,
-    follow: Annotated[bool, flag("go on as files grow and images are added, until it is stopped")] = False,
-    skip_bad: Annotated[bool, flag("name rows that cannot be learned and go on")] = False,
+    follow: Annotated[bool, flag("continue as files grow and images are added, until the command is stopped")] = False,
+    skip_bad: Annotated[bool, flag("name rows that cannot be learned, leave them out and continue")] = False,
     method: NewMethod = None,
     backbone: NewBackbone = None,
     memory_size: NewMemorySize = None,
@@ -70,11 +72,11 @@ def learn(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Learn from files, folders and stdin, each row exactly once: the same command goes on where it stopped or was killed.
+    """Learn from files, folders and stdin, each row exactly once: the same command continues where it stopped or was killed.
 
     A row of NDJSON is {"x": …, "y": …} or an object of features with the label among them; CSV and Parquet have columns. A tar
     file holds NAME.png beside NAME.cls. With --follow files are read as they grow. stdin cannot be read again: after a crash,
-    what it brought and was acknowledged is learned, the rest must be sent again.
+    what was acknowledged is learned, and the rest must be sent again.
     """
     from mnemon.data.images import check_size
     from mnemon.runtime.signals import Stopped, watched

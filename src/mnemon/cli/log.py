@@ -14,7 +14,7 @@ from mnemon.cli.options import Quiet, flag
 def log(
     folder: Positional[Annotated[Path, arg(metavar="FOLDER", help="a folder with records.jsonl")]],
     to: Annotated[str, arg(metavar="TRACKER:PLACE", help="where to export to: tensorboard:DIR")],
-    follow: Annotated[bool, flag("go on as runs are finished, until it is stopped")] = False,
+    follow: Annotated[bool, flag("continue as runs finish, until the command is stopped")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Export records to a tracker of experiments: curves, results, hyper-parameters, the accuracy matrix.

@@ -17,21 +17,28 @@ def of_new_model(text: str, default: str, metavar: str = "NAME") -> Any:
 NewMethod = Annotated[
     str | None, of_new_model("how it learns; `mnemon list methods`", "auto, by the kind of the samples")
 ]
-NewBackbone = Annotated[str | None, of_new_model("what makes features of a sample", "auto")]
+NewBackbone = Annotated[str | None, of_new_model("what computes the features of a sample", "auto")]
 NewMemorySize = Annotated[int | None, of_new_model("samples kept for replay and class means", "1000", "INT")]
 NewBatchSize = Annotated[int | None, of_new_model("new samples per step", "10", "INT")]
 NewRate = Annotated[float | None, of_new_model("learning rate", "one that works without tuning", "FLOAT")]
 NewHalfLife = Annotated[
     str | None,
     of_new_model(
-        "samples of a class after which one counts half; auto: once the class has drifted", "nothing ages", "N|auto"
+        "samples of a class after which an older one counts half; auto: what was learned before a drift counts little",
+        "nothing ages",
+        "N|auto",
     ),
 ]
 NewExam = Annotated[
-    int | None, of_new_model("samples of a class held out of learning, to ask what it forgot", "20", "INT")
+    int | None,
+    of_new_model(
+        "samples of a class held out of learning, to calibrate confidence and to measure what was forgotten",
+        "20",
+        "INT",
+    ),
 ]
-NewSeed = Annotated[int | None, of_new_model("of the network and the replay", "0", "INT")]
-NewSize = Annotated[int | None, of_new_model("bring images to this many pixels a side", "32", "PIXELS")]
+NewSeed = Annotated[int | None, of_new_model("seed of the network and the replay", "0", "INT")]
+NewSize = Annotated[int | None, of_new_model("bring images to this many pixels per side", "32", "PIXELS")]
 
 
 def aging(text: str | None) -> float | str | None:

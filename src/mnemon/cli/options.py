@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 Device = Annotated[str, arg(help="cpu, cuda or auto", metavar="NAME")]
-# Also read by the entry point: messages are not printed either.
-Quiet = Annotated[bool, arg(help="no progress on stderr", help_behavior_hint="")]
+# Also read by the entry point, which then prints no messages.
+Quiet = Annotated[bool, arg(help="errors only on stderr: no progress, no warnings", help_behavior_hint="")]
 On = Annotated[
     str | None,
     arg(

@@ -42,7 +42,7 @@ Source = Positional[Annotated[Path, arg(help=SOURCE, metavar="SOURCE")]]
 def fit(
     source: Positional[Annotated[Path | None, unset(SOURCE, "SOURCE")]] = None,
     *,
-    out: Annotated[Path, arg(help="the model's folder: a new one, or a model that goes on learning", metavar="MODEL")],
+    out: Annotated[Path, arg(help="the model's folder: a new one, or a model that is to learn more", metavar="MODEL")],
     label: Label = None,
     labels: Labels = None,
     id: Id = None,
@@ -61,8 +61,8 @@ def fit(
     forget: Annotated[
         str | None,
         unset(
-            "instead of learning, take this class back: it is never predicted again. slda: its mean and count go. A network: "
-            "its memory and class rows go, all other weights keep what they learned",
+            "instead of learning, unlearn this class: it is never predicted again. slda removes its mean and count; a network "
+            "its memory and class rows, while all other weights keep what they learned",
             "LABEL",
         ),
     ] = None,
@@ -75,7 +75,12 @@ def fit(
         ),
     ] = None,
     size: Annotated[
-        int | None, of_new_model("bring images to this many pixels a side: short side, then crop", "32", "PIXELS")
+        int | None,
+        of_new_model(
+            "bring images to this many pixels per side: the short side is resized, the centre is cut out",
+            "32",
+            "PIXELS",
+        ),
     ] = None,
     method: NewMethod = None,
     loss: Annotated[str | None, of_new_model("another loss; `mnemon list losses`", "the method's")] = None,
@@ -85,7 +90,7 @@ def fit(
     backbone: Annotated[
         str | None,
         of_new_model(
-            "what makes features of a sample; `mnemon list backbones`",
+            "what computes the features of a sample; `mnemon list backbones`",
             "auto, by the method: patches of images, an MLP for rows",
         ),
     ] = None,
@@ -100,7 +105,7 @@ def fit(
     exam: Annotated[
         int | None, of_new_model("samples of a class held out of learning, to calibrate confidence", "20", "INT")
     ] = None,
-    seed: Annotated[int | None, of_new_model("of the network, the replay and the shuffling", "0", "INT")] = None,
+    seed: Annotated[int | None, of_new_model("seed of the network, the replay and the shuffling", "0", "INT")] = None,
     device: Device = "auto",
     on: Annotated[
         str | None,
@@ -111,11 +116,10 @@ def fit(
 ) -> None:
     """Learn a folder of images, a table or arrays, each sample once; later ones may bring new classes.
 
-    Now and then samples are predicted before they are learned, which gives the running test-then-train accuracy at less than
-    a tenth of the time (MODEL/log.json has its course and how many were asked). Stop it whenever you like: the same command
-    goes on, and each file and row is learned exactly once. Rows that are added to a table later are learned by the same
-    command; a table whose learned rows changed is refused. Options left out are the model's. An image that cannot be read is
-    named and left out.
+    Some samples are predicted before they are learned: this is the test-then-train accuracy, which MODEL/log.json has chunk
+    by chunk. You can stop the command at any time: the same command continues, and each file and row is learned exactly once.
+    Rows that are added to a table later are learned by the same command; a table whose learned rows changed is refused. A
+    model that exists keeps its options. An image that cannot be read is named and left out.
     """
     from mnemon.own_data.fit import fit as learn
     from mnemon.own_data.journal import LATELY
@@ -183,14 +187,16 @@ def predict(
         str | None,
         unset("a column of a table that holds labels and is left out", "COLUMN", BEFORE),
     ] = None,
-    id: Annotated[str | None, unset("a column that names the row; not a feature, and written beside", "COLUMN")] = None,
+    id: Annotated[
+        str | None, unset("a column that names the row; not a feature, and written beside its prediction", "COLUMN")
+    ] = None,
     ignore: Ignore = (),
     category: Category = (),
     missing: Missing = (),
     separator: Separator = None,
     top: Annotated[int, arg(metavar="N", help="how many labels to show, the likeliest first")] = 1,
     reject: Annotated[float | None, unset("no label where the model is less sure than this, 0 to 1", "P")] = None,
-    json: Annotated[bool, flag("one JSON object a line instead")] = False,
+    json: Annotated[bool, flag("one JSON object per line instead")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -217,12 +223,12 @@ def predict(
         check_no_source(out, sources)
     given = columns(label, id, ignore, category, missing, separator)
     key, total, predictions = _predictions(model, sources, given, top, reject, device)
-    unread = count = 0
+    unread = read = 0
 
     def told() -> Iterator[Predicted]:
-        nonlocal unread, count
+        nonlocal unread, read
         for found in predictions:
-            count += 1
+            read += 1
             if found.error is not None:
                 unread += 1
                 print(f"mnemon: {found.error}", file=sys.stderr)
@@ -238,7 +244,7 @@ def predict(
                     yield found
 
             scores.write(counted(), out, key=key, top=top)
-        print(f"predictions of {count:,} {unit}: {out}")
+        print(f"predictions of {count(read, unit.removesuffix('s'))}: {out}")
     else:
         for found in told():
             if json:
@@ -248,8 +254,7 @@ def predict(
                 name = found.name if found.id is None else found.id
                 print(f"{printable(name)}   {'unsure: ' * found.unsure}{best}", flush=True)
     if unread:
-        unit = "images" if key == "image" else "rows"
-        raise MnemonError(f"{unread:,} of {count:,} {unit} could not be read.")
+        raise MnemonError(f"{unread:,} of {count(read, 'image' if key == 'image' else 'row')} could not be read.")
 
 
 def _predictions(
@@ -294,10 +299,10 @@ def evaluate(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Test a model on samples it has not learned: accuracy, per class, and which class is taken for which.
+    """Test a model on labelled samples: accuracy, overall and per class, and which class is taken for which.
 
-    Writes one self-contained HTML page and the confusion matrix as a picture. A class the model never met counts as wrong; an
-    image or row that cannot be read is named and does not count.
+    Writes one self-contained HTML page and the confusion matrix as a picture. A class that the model never learned counts
+    as wrong; an image or row that cannot be read is named and does not count.
     """
     import json as format_json
 

@@ -14,15 +14,15 @@ from mnemon.cli.output import count
 
 def merge(
     models: Positional[
-        Annotated[tuple[Path, ...], unset("folders of models that learned from other samples", "MODEL …")]
+        Annotated[tuple[Path, ...], unset("folders of models that learned from different samples", "MODEL …")]
     ],
     *,
     out: Annotated[Path, arg(help="the new model's folder", metavar="MODEL")],
 ) -> None:
-    """Make one model of several that learned from other samples, as if it had learned them all.
+    """Make one model of several that learned from different samples, as if it had learned all of them.
 
     Works with method slda, exactly up to rounding; weights of networks do not add up. All must have the same features: models
-    of images the same dictionary, which OnlineClassifier.fresh hands over. A file that two of them learned is refused.
+    of images the same dictionary, which OnlineClassifier.fresh passes on. A file that two of them learned is refused.
     """
     from mnemon.own_data.taking_back import merge as join
 
@@ -41,9 +41,9 @@ def export(
 ) -> None:
     """Write a model as one file that needs no mnemon: features, classifier and label table inside.
 
-    Input x: what the model learned, as it came: images (n, height, width, channels) uint8 or vectors (n, features) float32.
-    Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label table is in the metadata,
-    as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
+    Input x: what the model learned, in its original form: images (n, height, width, channels) uint8 or vectors
+    (n, features) float32. Outputs: index (n) into the label table, probabilities (n, classes), features (n, d). The label
+    table is in the metadata, as JSON. ONNX needs the extra: pip install 'mnemon[export]'.
     """
     from mnemon.own_data.export import export as write
 

@@ -24,11 +24,15 @@ def reproduce(
     seeds: Annotated[
         str, arg(metavar="SEEDS", help="how many seeds a cell is to have (0 up to that), or which: 0-4")
     ] = "15",
-    methods: Annotated[str | None, unset("run only these, with commas", "NAMES", "all of the target")] = None,
-    streams: Annotated[str | None, unset("run only on these, with commas", "NAMES", "all of the target")] = None,
+    methods: Annotated[
+        str | None, unset("run only these methods, separated by commas", "NAMES", "all of the target")
+    ] = None,
+    streams: Annotated[
+        str | None, unset("run only on these streams, separated by commas", "NAMES", "all of the target")
+    ] = None,
     device: Device = "auto",
     on: On = None,
-    dry_run: Annotated[bool, flag("say what is there and what would be run; run and write nothing")] = False,
+    dry_run: Annotated[bool, flag("say which records exist and what would be run; run and write nothing")] = False,
     records_only: Annotated[bool, flag("write from the records that are there; run nothing")] = False,
     fill: Annotated[
         tuple[Path, ...],
@@ -45,7 +49,7 @@ def reproduce(
     """Make the paper's tables and figures: runs what is missing, takes the rest from the records.
 
     A record counts for a cell only if it was made with the hyper-parameters the cell has today. Finished runs are never
-    repeated, an interrupted command goes on where it stopped, and several processes can share a folder. What cannot be run
+    repeated, an interrupted command continues where it stopped, and several processes can share a folder. What cannot be run
     here is printed as "not run". Writes OUT/tables/*.md and *.tex, OUT/figures/*.png and *.svg.
 
       mnemon reproduce table1 --methods hybrid,er --streams split-mnist

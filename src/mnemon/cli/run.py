@@ -27,7 +27,7 @@ def run(
     classifier: Annotated[
         str | None,
         unset(
-            "another classifier, or several with commas: one training, a record each; `mnemon list classifiers`, or "
+            "another classifier, or several separated by commas: one training, one record each; `mnemon list classifiers`, or "
             "path/to/file.py:Class",
             "NAMES",
             "the method's own",
@@ -55,7 +55,7 @@ def run(
     jobs: Annotated[
         int | None,
         unset(
-            "runs side by side: on a GPU in one process, on a CPU in as many processes",
+            "concurrent runs: on a GPU in one process, on a CPU in as many processes",
             "N",
             "32 on a GPU, one per core on a CPU",
         ),
@@ -65,9 +65,9 @@ def run(
         str, arg(metavar="NAME", help="of a GPU: tf32, fp32, or bf16 (fastest; in the network's body alone)")
     ] = "tf32",
     deterministic: Annotated[
-        bool, flag("the same bits at each repetition, whatever runs beside; slower, see --precision fp32")
+        bool, flag("the same bits each time, whatever else runs at the same time; slower; see also --precision fp32")
     ] = False,
-    out: Annotated[Path, arg(help="folder for records and checkpoints; the same command goes on there")] = Path(
+    out: Annotated[Path, arg(help="folder for records and checkpoints; the same command continues there")] = Path(
         "out/runs"
     ),
     checkpoint_every: Annotated[float, arg(help="seconds between checkpoints")] = 30.0,
@@ -77,8 +77,8 @@ def run(
     measure: Annotated[
         str | None,
         unset(
-            "measured too, with commas: prequential (each batch is predicted before it is learned; slower), probe (a linear "
-            "classifier on the final features, trained with the whole stream)",
+            "measure these too, separated by commas: prequential (each batch is predicted before it is learned; slower), "
+            "probe (a linear classifier on the final features, trained with the whole stream)",
             "NAMES",
         ),
     ] = None,
@@ -88,7 +88,7 @@ def run(
 ) -> None:
     """Run a method on a stream with one or many seeds; print the result with its 95 % interval.
 
-    Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs go on where they stopped, finished ones
+    Each finished run is one JSON line in OUT/records.jsonl. Interrupted runs continue where they stopped, finished ones
     are not repeated. A dataset that is not here yet is fetched first.
 
     --help lists the hyper-parameters of all methods and losses; after --method NAME (and --loss NAME), only theirs.

@@ -39,16 +39,17 @@ def serve(
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        unset("a file with tokens, one a line, readable by you alone", "FILE", "MNEMON_TOKEN, else one is made"),
+        unset("a file with tokens, one per line, readable by you alone", "FILE", "MNEMON_TOKEN, else one is made"),
     ] = None,
     allow_host: Annotated[
-        tuple[str, ...], unset("names by which clients may call this server, beside localhost", "NAME …")
+        tuple[str, ...], unset("names by which clients may call this server, in addition to localhost", "NAME …")
     ] = (),
     tls_cert: Annotated[Path | None, unset("a certificate, for HTTPS", "FILE")] = None,
     tls_key: Annotated[Path | None, unset("its key", "FILE")] = None,
     rate: Annotated[float, arg(metavar="NUMBER", help="requests per second that a token may send")] = 2000.0,
     recovery: Annotated[
-        float, arg(metavar="SECONDS", help="what a restart after a crash may take, beside the start")
+        float,
+        arg(metavar="SECONDS", help="how long a restart after a crash may take, the start of the program not counted"),
     ] = 10.0,
     method: NewMethod = None,
     backbone: NewBackbone = None,
@@ -61,7 +62,7 @@ def serve(
     size: NewSize = None,
     device: Device = "auto",
 ) -> None:
-    """Serve a model over HTTP that goes on learning: what was acknowledged survives any crash and is learned exactly once.
+    """Serve a model over HTTP while it learns: each acknowledged sample survives any crash and is learned exactly once.
 
     The address it prints opens a page on which the model is taught in the browser. Clients need a token: of --token-file or
     the variable MNEMON_TOKEN, else one is made and printed once. docs/serve.md has the interface, a client in Python and

@@ -18,7 +18,7 @@ Labels = Annotated[
     Path | None, unset("the .npy file of labels that belongs to x.npy; an .npz file has x and y", "FILE")
 ]
 Id = Annotated[str | None, unset("a column that names the row; not a feature", "COLUMN")]
-Ignore = Annotated[tuple[str, ...], unset("columns that are no features", "COLUMN …")]
+Ignore = Annotated[tuple[str, ...], unset("columns that are not features", "COLUMN …")]
 Category = Annotated[
     tuple[str, ...], unset("columns of categories that look like numbers, such as postal codes", "COLUMN …", BEFORE)
 ]

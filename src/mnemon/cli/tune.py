@@ -30,7 +30,7 @@ def tune(
     classifier: Annotated[
         str | None,
         unset(
-            "another classifier, or several with commas: the best mean of any of them counts",
+            "another classifier, or several separated by commas: the best mean of any of them counts",
             "NAMES",
             "the method's own",
         ),
@@ -75,10 +75,10 @@ def tune(
     seeds: Annotated[
         str, arg(metavar="SEEDS", help="which seeds, from 100 on: the smaller ones are the tables'")
     ] = "100-102",
-    best: Annotated[
-        int | None, unset("of grid: candidates that go on from the first seed to all seeds", "N", "15")
-    ] = None,
-    out: Annotated[Path, arg(help="folder for records and the log; the same command goes on there")] = Path("out/runs"),
+    best: Annotated[int | None, unset("of grid: candidates that run on all seeds after the first", "N", "15")] = None,
+    out: Annotated[Path, arg(help="folder for records and the log; the same command continues there")] = Path(
+        "out/runs"
+    ),
     device: Device = "auto",
     on: On = None,
     keep: Annotated[bool, flag("make the chosen values the recipe, which `mnemon run` takes by itself")] = False,
@@ -91,7 +91,7 @@ def tune(
     before gave; after each seed, candidates below the median of all are pruned. Needs the extra: pip install 'mnemon[tune]'.
 
     Test images and the seeds of the tables take no part. Finished runs are taken from OUT/records.jsonl, whichever device made
-    them, so the same command goes on where it stopped; a candidate that diverges counts as the worst. The log in OUT/tuning
+    them, so the same command continues where it stopped; a candidate that diverges counts as the worst. The log in OUT/tuning
     has the whole search.
 
       mnemon tune --method er --stream split-mnist --classifier softmax,ncm

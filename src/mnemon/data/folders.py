@@ -48,7 +48,8 @@ def class_files(path: Path, *, at_least: int = 1, classes_at_least: int = 2, ski
     folders = _subfolders(path)
     if len(folders) < classes_at_least:
         raise MnemonError(
-            f"{path} holds {len(folders)} class folders; it needs a folder per class, at least {classes_at_least}."
+            f"{path} holds {len(folders)} class folder{'s' * (len(folders) != 1)}; put the images of each class into a "
+            f"sub-folder with its name, at least {classes_at_least}."
         )
     parts = [folder for folder in folders if folder.name in PARTS]
     cut = [folder for folder in parts if _subfolders(folder)]

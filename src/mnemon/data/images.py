@@ -51,7 +51,7 @@ def decode_image(
 ) -> NDArray[np.uint8]:
     """`read_image` of a file or a stream of bytes that errors call `name`; `most` pixels are decoded, as its header says, and
     `spend` hears before how many. `draft`: a JPEG is read at a scale that still has twice the pixels of `size`."""
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(source, formats=formats) as file:
@@ -68,6 +68,8 @@ def decode_image(
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MnemonError(f"{name} has more pixels than is safe to decode ({Image.MAX_IMAGE_PIXELS}).") from error
+    except UnidentifiedImageError as error:  # its own words are the name again
+        raise MnemonError(f"{name} is not a readable image (its format is not known).") from error
     except Exception as error:  # decoders raise whatever broken bytes lead them to
         raise MnemonError(f"{name} is not a readable image ({error}).") from error
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))

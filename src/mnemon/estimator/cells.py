@@ -90,8 +90,7 @@ def read(X: Any, names: Sequence[Name]) -> Columns:
     """A frame, a list of dicts, or an array [n, features] whose features have these names."""
     if arrays.is_frame(X):
         found = rows.plain(X.columns)
-        if len(set(found)) < len(found):
-            raise MnemonError("two columns have the same name; the name is how a feature is told.")
+        rows.check_once(found)
         arrays.check_columns(X, "X")
         return Columns({name: _series(X[key]) for name, key in zip(found, X.columns, strict=True)}, len(X))
     if isinstance(X, np.ndarray):

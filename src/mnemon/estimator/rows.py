@@ -51,6 +51,13 @@ def plain(names: Iterable[Any]) -> list[str | int]:
     return found
 
 
+def check_once(names: list[Any]) -> None:
+    """Refuse columns of one name: a feature is known by it."""
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise MnemonError(f"two columns of X are called {twice!r}; rename one of them.")
+
+
 def index(X: Any) -> Any:
     """What a frame calls its rows; 0, 1, … otherwise."""
     return getattr(X, "index", range(len(X))) if arrays.is_frame(X) else range(len(X))
@@ -77,6 +84,8 @@ def tensor(X: Any, names: list[Any] | None, inputs: Inputs | None, *, learned: b
             for name, value in x.items():
                 if arrays.is_date(value):
                     arrays.refuse_dates(f"the feature {name!r}")
+                if value is None:
+                    raise MnemonError(f"the feature {name!r} is None, a missing value. {OPEN}")
         table = [[x[name] for name in names] for x in X]
     try:
         a = np.asarray(table, np.float64)
@@ -118,5 +127,4 @@ def _check(found: Collection[Any], names: list[Any], known: Set[Any]) -> None:
         raise MnemonError(
             f"the feature {strange!r} was not in the first sample; each one has the same features. {OPEN}"
         )
-    if len(mine) < len(found):
-        raise MnemonError("two columns have the same name; the name is how a feature is told.")
+    check_once(list(found))

@@ -27,7 +27,7 @@ DICTS = (
     "X is a list of dicts, which learn_many, predict_many and predict_proba_many take; everything takes them with "
     "OnlineClassifier(features='open')."
 )
-LONGEST = 500  # characters of a sentence of scikit-learn's, which may quote a cell of any size
+LONGEST = 380  # characters of a sentence of scikit-learn's, which may quote a cell of any size
 
 
 class WrongType(MnemonError, TypeError):
@@ -78,9 +78,10 @@ class SampleReader:
             return x
         shape, dtype, *_ = model.inputs
         if tuple(x.shape[1:]) != shape or x.dtype != dtype:
+            one = np.ndim(X) == 3 and 1 < shape[0] in (np.shape(X)[0], np.shape(X)[-1])
             raise MnemonError(
                 f"X holds samples of {values.kind(tuple(x.shape[1:]), x.dtype)}, but those learned before were of "
-                f"{values.kind(shape, dtype)}."
+                f"{values.kind(shape, dtype)}.{' One image is X[None].' * one}"
             )
         return x
 
@@ -148,6 +149,8 @@ def _in_one_sentence() -> Iterator[None]:
             raise
         said = shorten(str(error), LONGEST, placeholder=" …")
         said += "" if said.endswith((".", "…")) else "."
+        if said.startswith("could not convert string"):  # of an array of objects
+            said = f"X holds text: {said} {rows.OPEN}"
         raise (
             WrongType(f"X holds what is no number: {said}") if isinstance(error, TypeError) else MnemonError(said)
         ) from None

@@ -56,7 +56,8 @@ def tensor(a: NDArray[Any], *, last: bool | None = None, learned: tuple[int, ...
 
 def kind(shape: tuple[int, ...], dtype: torch.dtype) -> str:
     """What samples are, in words."""
-    what = f"{shape[0]} features" if len(shape) == 1 else "{1} × {2} pixels and {0} channels".format(*shape)
+    channels = f"{shape[0]} channel{'s' * (shape[0] != 1)}"
+    what = f"{shape[0]} features" if len(shape) == 1 else f"{shape[1]} × {shape[2]} pixels and {channels}"
     return f"{what} as {str(dtype).removeprefix('torch.')}"
 
 

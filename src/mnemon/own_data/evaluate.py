@@ -19,6 +19,7 @@ from mnemon.own_data.images import ImageModel
 from mnemon.own_data.journal import Journal, table_key
 from mnemon.own_data.predict import Predicted, predict, predict_rows
 from mnemon.own_data.readers.reader import Reader, holds
+from mnemon.render import names
 from mnemon.runtime.progress import SILENT, Bar, Progress
 
 logger = logging.getLogger(__name__)
@@ -125,9 +126,9 @@ def _knows(journal: Journal, file: folders.File) -> bool:
 
 def _told(found: Evaluation) -> Evaluation:
     if found.known:
+        samples = names.plural(found.samples + found.skipped, found.unit)
         logger.warning(
-            f"the model was fitted with {found.known:,} of these {found.samples + found.skipped:,} {found.unit}s: its "
-            "accuracy on them says little about new ones."
+            f"the model was fitted with {found.known:,} of these {samples}: its accuracy on them says little about new ones."
         )
     return found
 

@@ -21,6 +21,7 @@ from mnemon.own_data.places import check_outside
 from mnemon.own_data.sharded import Shards, shards
 from mnemon.own_data.sources import BadRow, Given, Lesson, Source, other_than_made, source_of
 from mnemon.readers.columns import NONE, Columns
+from mnemon.render import names
 from mnemon.runtime.progress import SILENT, Bar, Progress
 from mnemon.runtime.signals import Stopped, watched
 
@@ -271,7 +272,8 @@ class _Fitting:
         save(self.classifier, self.journal, self.out)
         self.unsaved = False
         rate = self.learned / max(time.monotonic() - self.began, 1e-9)
-        said = [f"saved: {self.samples:,} {self.source.unit} learned", f"{rate:,.0f} per second", self._note()]
+        samples = names.plural(self.samples, self.source.unit.removesuffix("s"))
+        said = [f"saved: {samples} learned", f"{rate:,.0f} per second", self._note()]
         self.progress.line(", ".join(filter(None, said)))
 
     def _note(self) -> str:

@@ -23,7 +23,7 @@ class File(NamedTuple):
 def files_of(folder: Path) -> list[File]:
     """The images of each class folder, by class and name; a warning names files that are left out."""
     if not folder.is_dir():
-        raise MnemonError(f"there is no folder {folder}.")
+        raise MnemonError(f"there is no file or folder {folder}.")
     found = [
         File(path, label, path.relative_to(folder / label).as_posix())
         for label, paths in class_files(folder, classes_at_least=1, skip_empty=True).items()

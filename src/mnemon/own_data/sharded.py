@@ -79,7 +79,7 @@ class Shards:
             except self.ray.exceptions.RayError as error:
                 why = " ".join(str(error).split())[-200:]
                 raise MnemonError(
-                    f"a shard could not be learned on Ray ({why}); what was merged is kept, and the same command goes on."
+                    f"a shard could not be learned on Ray ({why}); what was merged is kept, and the same command continues."
                 ) from None
             if kind == "refused":
                 raise MnemonError(found)

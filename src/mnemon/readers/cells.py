@@ -17,7 +17,7 @@ from mnemon.readers.columns import Columns
 from mnemon.readers.rows import Row
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d.*)?")
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+WRITTEN_NUMBER = re.compile(r"[€$£]? ?[+-]?\d+([.,]\d+)* ?[%€$£]?")
 
 Known = Mapping[Any, Feature]
 
@@ -133,9 +133,10 @@ def _doubtful(name: str, values: list[Any]) -> str | None:
         return None
     if all(map(DATE.fullmatch, found)):
         return f"{name!r} holds dates, and each is a category of its own; leave it out: --ignore {name}"
-    if all(map(DECIMAL_COMMA.fullmatch, found)):
+    if all(map(WRITTEN_NUMBER.fullmatch, found)):
         return (
-            f"{name!r} holds numbers with a decimal comma, and each is a category of its own; write them with a point"
+            f"{name!r} holds numbers with a comma or a unit, such as {found[0]!r:.20}, and each is a category of its "
+            "own; write plain numbers, such as 1234.5"
         )
     return None
 

@@ -55,9 +55,14 @@ def header(names: Sequence[str], path: object, *, strip: bool = True) -> list[st
         raise MnemonError(f"{path} begins with an empty line; it needs a header with the names of its columns.")
     for place, name in enumerate(found, 1):
         if name == "":
-            raise MnemonError(f"column {place} of {path} has no name; a row number is best left out of the file.")
+            raise MnemonError(
+                f"column {place} of {path} has no name; give it one, or leave it out if it is a row number (pandas: "
+                "to_csv(…, index=False))."
+            )
         if found.index(name) + 1 < place:
-            raise MnemonError(f"two columns of {path} are called {name!r}.")
+            raise MnemonError(
+                f"two columns of {path} are called {name!r}; the first line gives each column a name of its own."
+            )
     return found
 
 

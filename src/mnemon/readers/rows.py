@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from mnemon.readers.columns import Columns
@@ -23,13 +24,17 @@ def sample(row: Mapping[str, Any], columns: Columns, *, labelled: bool, texts: b
     others = columns.others
     features = {column: value for column, value in row.items() if column not in others}
     for column, value in () if texts else features.items():
-        if not is_value(value):
+        if type(value) is Decimal:  # of a database, by way of Parquet
+            features[column] = float(value)
+        elif not is_value(value):
             return (
-                f"{column!r} holds a value of type {type(value).__name__}, and a feature is a number, a text or empty"
+                f"{column!r} holds a value of type {type(value).__name__}, and a feature is a number, a text or empty; "
+                f"mnemon fit leaves the column out with --ignore {column}"
             )
     label = None
     if labelled:
         label = None if columns.label is None else row.get(columns.label)
+        label = float(label) if type(label) is Decimal else label
         if label is None or label == "" or (isinstance(label, float) and math.isnan(label)):
             return f"there is no label in {columns.label!r}"
         if texts and label in columns.absent:

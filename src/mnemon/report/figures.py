@@ -118,7 +118,7 @@ def _tasks(section: Section, shown: Sequence[Group], pen: Pen) -> Figure:
     caption = "Accuracy on each task after the last one (solid, percent; the paper’s Figure 1b)."
     if any(lost is not None for _, _, lost in rows):
         caption += (
-            " Pale is what was forgotten: the best accuracy the task ever had, less what is left. Tall pale bars on "
+            " Pale is what was forgotten: the best accuracy the task ever had minus the one at the end. Tall pale bars on "
             "the left are catastrophic forgetting."
         )
     return Figure("tasks", title, caption, tuple(panels))

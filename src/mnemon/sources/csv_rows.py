@@ -38,7 +38,7 @@ class CsvRow(NamedTuple):
         try:
             text = b"".join(line.content for line in self.lines).decode()
         except UnicodeDecodeError:
-            raise MnemonError("it is not text in UTF-8.") from None
+            raise MnemonError("it is not text in UTF-8, in which the file must be saved.") from None
         try:
             return next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except csv.Error as error:

@@ -87,7 +87,7 @@ class Pictures:
             found.update(content)
             if self._known(found.digest()):
                 return None
-            return Row(0, str(path), self._pixels(io.BytesIO(content), str(path)), label, found.digest())
+            return Row(0, str(path), self._pixels(io.BytesIO(content), "it"), label, found.digest())
         except OSError as error:
             return BadRow(0, str(path), f"it cannot be read ({error.strerror}).")
         except MnemonError as error:
@@ -165,7 +165,7 @@ class Tar:
             return
         try:
             label = _label(parts[text], text)
-            yield Row(number, where, self._pixels(io.BytesIO(parts[image]), where), label)
+            yield Row(number, where, self._pixels(io.BytesIO(parts[image]), "it"), label)
         except (MnemonError, ValueError, RecursionError) as error:
             yield BadRow(number, where, str(error))
 

@@ -166,7 +166,7 @@ class _Driver:
         for key, why in self.given_up.items():
             raise MnemonError(
                 f"{len(self.given_up)} of {len(self.work.jobs)} runs have no record, because their processes on Ray died "
-                f"{DEATHS} times; the first is {key} ({why}). The same command goes on from their checkpoints."
+                f"{DEATHS} times; the first is {key} ({why}). The same command continues from their checkpoints."
             )
 
     def _tell_of_no_room(self) -> None:

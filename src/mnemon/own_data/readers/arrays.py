@@ -37,7 +37,7 @@ class ArrayReader:
             )
         if self.y is not None and self.y.shape != (len(self.x),):
             raise MnemonError(
-                f"{path} has {len(self.x)} samples and labels of shape {self.y.shape}; there is one a sample."
+                f"{path} has {len(self.x)} samples and labels of shape {self.y.shape}; there must be one label for each sample."
             )
 
     def chunks(self, start: Position, length: Length, refuse: Refuse, *, labelled: bool) -> Iterator[Chunk]:
@@ -103,4 +103,8 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _brief(error: Exception) -> str:
+    if "allow_pickle" in str(error):
+        return (
+            "it holds Python objects, which are pickles; y.astype(str) makes texts of labels, x.astype(float) numbers"
+        )
     return str(error).splitlines()[0] if str(error) else type(error).__name__

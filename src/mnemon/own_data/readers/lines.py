@@ -55,7 +55,7 @@ class Lines:
         try:
             return line.decode("utf-8-sig" if first else "utf-8")
         except UnicodeDecodeError:
-            raise BadLine("the line is not text in UTF-8") from None
+            raise BadLine("the line is not text in UTF-8, in which the file must be saved") from None
 
     def position(self, rows: int) -> Position:
         """Behind all that was handed out, which were so many rows."""

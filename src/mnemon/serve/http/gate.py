@@ -183,7 +183,7 @@ class Gate:
             if hmac.compare_digest(token.digest, sent):
                 found = token
         if found is None or word.lower() != "bearer":
-            raise Problem(401, "a token is needed: Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
+            raise Problem(401, "a valid token is needed: Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
         is_status = re.fullmatch(r"/v1/models/[^/]+", path) is not None  # also of a model called "learn"
         needed = "predict" if is_status else NEEDED.get(path.rstrip("/").rpartition("/")[2])
         if not {needed, "admin"} & found.scopes:
