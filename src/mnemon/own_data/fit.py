@@ -271,7 +271,8 @@ class _Fitting:
         save(self.classifier, self.journal, self.out)
         self.unsaved = False
         rate = self.learned / max(time.monotonic() - self.began, 1e-9)
-        said = [f"saved: {self.samples:,} {self.source.unit} learned", f"{rate:,.0f} per second", self._note()]
+        unit = self.source.unit if self.samples != 1 else self.source.unit.removesuffix("s")
+        said = [f"saved: {self.samples:,} {unit} learned", f"{rate:,.0f} per second", self._note()]
         self.progress.line(", ".join(filter(None, said)))
 
     def _note(self) -> str:
