@@ -101,9 +101,7 @@ class Keeper:
             self.known[c] = True
             self.classes += 1
         fills = self.span.sample + number < self.size
-        if (
-            fills
-        ):  # the first samples fill the memory, one row each, also where the reservoir has a later one of the batch
+        if fills:  # in order, one row each; the reservoir may give a row to a later sample of the batch
             slot = self.span.sample + number
         u, v = self.keys[number].tolist()
         renewed, ageing = self._renewed(c), []

@@ -198,9 +198,7 @@ class Model:
         """Go on with another learner, its labels and parts; to be called with the lock held. One update, so that no thread and
         no interrupt finds half of it."""
         known = LabelTable(labels)
-        before = dict(
-            vars(self)
-        )  # lives on until the update is done: nothing is freed, hence nothing else runs, within
+        before = dict(vars(self))  # until the update is done: nothing is freed, hence nothing else runs, within
         vars(self).update(
             learner=learner,
             inputs=learner.inputs,

@@ -51,9 +51,7 @@ class SampleReader:
                 arrays.check_columns(X, "X")
                 if len(set(X.columns)) == len(X.columns):  # else scikit-learn says it
                     rows.check_numbers(X)
-                if hasattr(
-                    X, "sparse"
-                ):  # all columns of a pandas frame are; with one that is not, scikit-learn does the same
+                if hasattr(X, "sparse"):  # all columns are; scikit-learn fills them only if one is not
                     X = X.sparse.to_dense()
             else:
                 X = arrays.array(X, "X")

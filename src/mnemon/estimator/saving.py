@@ -107,9 +107,7 @@ def save(
             "steps": model.learner.steps,
             "samples": model.learner.samples,
         }
-        if same(
-            params["method"], AUTO
-        ):  # what it stood for is stated above; these are the parameters as they were given
+        if same(params["method"], AUTO):  # what it stood for is stated above; this is what was given
             values[AUTO] = {"backbone": params["backbone"] if isinstance(params["backbone"], str) else None}
         if model.table is not None:
             values["table"] = model.table.as_json()
@@ -142,9 +140,8 @@ def load(
     except (MnemonError, MemoryError, PermissionError) as error:
         raise MnemonError(f"the model {folder} cannot be loaded: {error}") from None
     except DAMAGE as error:
-        if (
-            isinstance(error, FileNotFoundError) and checkpoint.newest(folder) != number and asked is None
-        ):  # it was replaced as we read
+        replaced = isinstance(error, FileNotFoundError) and checkpoint.newest(folder) != number
+        if replaced and asked is None:  # as we read
             return load(path, names, backbone=backbone, method=method, device=device)
         back = "" if found else _way_back(folder, number)  # what could be read may be right, and what was given wrong
         raise MnemonError(f"the model {folder} cannot be loaded, it is damaged: {error}{back}") from None
@@ -303,9 +300,7 @@ def _check_state(model: Model) -> None:
         if not tensor.is_floating_point():
             continue
         _need(bool(torch.isfinite(tensor).all()), f"{name} is not finite")
-        if named and name.startswith(
-            ("net.", "average.", "velocity.")
-        ):  # a network of the user's own may hold any number
+        if named and name.startswith(("net.", "average.", "velocity.")):  # a module of the user's may hold any number
             _need(not bool((tensor.abs() > LARGEST_WEIGHT).any()), f"{name} is out of range")
     rows = learner.memory.y[: learner.memory.size]
     _need(bool(((rows >= -1) & (rows < classes)).all()), "its memory holds a class without a label")

@@ -19,7 +19,7 @@ from mnemon.own_data.journal import Chunk, Journal
 from mnemon.own_data.measuring import Budget, costs, spread
 from mnemon.own_data.places import check_outside
 from mnemon.own_data.sharded import Shards, shards
-from mnemon.own_data.sources import BadRow, Given, Lesson, Source, other_than_made, source_of
+from mnemon.own_data.sources import BadRow, Given, Lesson, Source, TableSource, other_than_made, source_of
 from mnemon.readers.columns import NONE, Columns
 from mnemon.render import names
 from mnemon.runtime.progress import SILENT, Bar, Progress
@@ -222,16 +222,16 @@ class _Fitting:
         try:
             self._learn(lesson)
         except MnemonError as error:
-            if lesson.chunk is None:
+            source = self.source
+            if lesson.chunk is None or not isinstance(source, TableSource):
                 raise
-            refused = trial.refused(self.classifier, lesson.x, lesson.y, first=self.source.stops)
+            refused = trial.refused(self.classifier, lesson.x, lesson.y, first=source.stops)
             if not refused:
-                numbers = lesson.chunk.numbers
-                raise MnemonError(f"{self.source.where(numbers)}: {error}") from None
-            if self.source.stops and self.begun and (before := min(refused)):
-                self._learn(self.source.cut(lesson, before))
+                raise MnemonError(f"{source.where(lesson.chunk.numbers)}: {error}") from None
+            if source.stops and self.begun and (before := min(refused)):
+                self._learn(source.cut(lesson, before))
             for place, sentence in sorted(refused.items()):
-                self.source.refuse(lesson.chunk.numbers[place], sentence)
+                source.refuse(lesson.chunk.numbers[place], sentence)
             rest = lesson.chunk.without(set(refused))
             if len(rest):
                 self._learn(Lesson(rest.x, rest.y or [], lesson.mark))

@@ -59,7 +59,6 @@ class Source(Protocol):
     unit: str  # what a sample is: "images", "rows"
     name: str  # of the folder or file
     longest: int  # samples of a chunk
-    stops: bool  # at the first sample that cannot be learned
     features: str  # of a new model: "open" where samples have named features, which may be missing or come later
     total: int | None  # samples, where it is known
     known: int  # samples that had been learned before
@@ -70,15 +69,6 @@ class Source(Protocol):
 
     def lessons(self, length: Callable[[], int], stop: Callable[[], int], bar: Bar) -> Iterator[Lesson]:
         """What was not learned yet. `length` is asked once for each lesson, when the one before is learned."""
-
-    def refuse(self, number: int, sentence: str) -> None:
-        """A sample that was handed out cannot be learned; raises BadRow if that is to stop the fit."""
-
-    def where(self, numbers: list[int]) -> str:
-        """Which samples these are, to a person."""
-
-    def cut(self, lesson: Lesson, rows: int) -> Lesson:
-        """The first rows of a lesson, marked as far as they go."""
 
 
 def source_of(path: Path, given: Given) -> Source:
@@ -93,7 +83,6 @@ class FolderSource:
 
     unit = "images"
     longest = 250
-    stops = True
     features = "fixed"
 
     def __init__(self, folder: Path, given: Given) -> None:
@@ -136,15 +125,6 @@ class FolderSource:
                 read, wanted = [], length()
         if read:
             yield self._lesson(read)
-
-    def refuse(self, number: int, sentence: str) -> None:
-        raise MnemonError(sentence)
-
-    def where(self, numbers: list[int]) -> str:
-        return f"{len(numbers):,} images"
-
-    def cut(self, lesson: Lesson, rows: int) -> Lesson:
-        return lesson._replace(x=lesson.x[:rows], y=lesson.y[:rows], mark=Mark(files=lesson.mark.files[:rows]))
 
     def _lesson(self, read: list[tuple[bytes, str, ImageArray]]) -> Lesson:
         digests, names, images = zip(*read, strict=True)
@@ -239,10 +219,12 @@ class TableSource:
         return positions[0] if positions else START
 
     def where(self, numbers: list[int]) -> str:
+        """Which rows these are, to a person."""
         key, first, last = self._reader.key, numbers[0], numbers[-1]
         return f"{self.path}, " + (f"{key} {first:,}" if first == last else f"{key}s {first:,} to {last:,}")
 
     def cut(self, lesson: Lesson, rows: int) -> Lesson:
+        """The first rows of a lesson, marked as far as they go."""
         assert lesson.chunk is not None, "a table hands out rows"
         (again,) = itertools.islice(
             self._reader.chunks(lesson.mark.before, lambda: rows, lambda *_: None, labelled=True), 1
@@ -251,6 +233,7 @@ class TableSource:
         return Lesson(kept.x, kept.y or [], lesson.mark._replace(position=again.position), kept)
 
     def refuse(self, number: int, sentence: str) -> None:
+        """A row cannot be learned; raises BadRow if that is to stop the fit."""
         where = f"{self.where([number])}: {sentence.removesuffix('.')}"
         if self.stops:
             self._stopped = True

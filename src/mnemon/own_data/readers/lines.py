@@ -80,9 +80,7 @@ class Lines:
             last = block
         if self.offset < start.offset or self._digest.digest() != start.digest:
             raise Changed(f"{self.path} no longer begins with the {start.rows:,} rows that were read of it")
-        if not last.endswith(
-            (b"\n", b"\r")
-        ):  # the last row had no end then; now it must have one, or be the last still
+        if not last.endswith((b"\n", b"\r")):  # now the last row must have its end, or be the last still
             following = self._file.peek(1)[:1]
             if following and following not in b"\r\n":
                 raise Changed(f"row {start.rows:,} of {self.path} was read before it was written to its end")
