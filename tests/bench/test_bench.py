@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mnemon import MnemonError, cli
-from mnemon.bench import eager, startup, timing
+from mnemon.bench import eager, shapes, startup, timing
 from mnemon.bench.shapes import make_run, make_scenario
 from mnemon.bench.training import Ours, Plain, plain_loop
 from mnemon.bench.workers import BenchWorkers
@@ -50,6 +50,17 @@ def test_the_plain_loop_learns_what_ours_learns(scenario, method):
         theirs, own = plain.loop.features(x), mine.net(mine.normalise(scenario.x[rows])).features
     assert theirs.shape == own.shape
     assert theirs.norm(dim=1).mean().item() == pytest.approx(own.norm(dim=1).mean().item(), rel=0.5)
+
+
+def test_both_loops_take_the_shapes_of_mini_imagenet(monkeypatch):
+    monkeypatch.setattr(shapes, "IMAGES", 200)
+    large = make_scenario("resnet18-84", CPU)
+    plain = Plain(make_run("resnet18-84", "er", 0, large, CPU), 1)
+    ours = Ours([make_run("resnet18-84", "er", 0, large, CPU)], Engine(CPU))
+    for one in (plain, ours):
+        one.steps(1)
+    assert len(plain.loop.seen) == 100
+    assert plain.loop.seen.tolist() == ours.list[0].learner.seen[:100].tolist()
 
 
 def test_looking_ahead_does_not_move_the_statistics_of_the_plain_loop():

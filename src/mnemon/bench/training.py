@@ -74,7 +74,7 @@ def plain_loop(run: Run) -> eager.Er | None:
     image = isinstance(run.learner.net.backbone, ReducedResNet18)
     return eager.LOOPS[method](
         ReducedResNet18(*shape) if image else eager.mlp(math.prod(shape)),
-        160 if image else 400,
+        run.learner.net.dim,
         shape=shape,
         classes=len(run.table),
         device=run.learner.device,
