@@ -14,26 +14,12 @@ from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.render import markup, names
 from mnemon.render.tables import Part, Table, headings
-from mnemon.report.groups import Group, Section, own, read
+from mnemon.report.groups import METRICS, Group, Section, own, read
 from mnemon.report.pairs import difference, obstacle, standing
 from mnemon.streams.kinds import is_task_free
 
-METRICS = (
-    "average_accuracy",
-    "average_forgetting",
-    "anytime_accuracy",
-    "learning_accuracy",
-    "backward_transfer",
-    "min_accuracy",
-    "area_under_curve",
-    "prequential_accuracy",
-    "probe_accuracy",
-)
-FURTHER = {  # of those, columns for people where a run has them: what was asked for, or the stream is about
-    "area_under_curve": "Area under the curve",
-    "prequential_accuracy": "Prequential accuracy",
-    "probe_accuracy": "Linear probe",
-}
+# Columns for people where a run has them: what was asked for, or the stream is about.
+FURTHER = ("area_under_curve", "prequential_accuracy", "probe_accuracy")
 ENDINGS = (".md", ".tex", ".csv")
 
 
@@ -101,7 +87,7 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
         heads = [title, "Final accuracy" if is_task_free(section.protocol.get("kind")) else "Average Accuracy"]
         heads += ["Average Forgetting"] if forgets else []
         further = [metric for metric in FURTHER if any(g.estimate(metric) for g in section.groups)]
-        heads += [FURTHER[metric] for metric in further]
+        heads += [METRICS[metric] for metric in further]
         heads += [f"against {against}", "pairs"] if rivals else []
         rows = []
         for group in section.groups:
