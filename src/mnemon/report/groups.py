@@ -67,7 +67,7 @@ class Group:
             return {}
         return {r["seed"]: float(r[metric]) for r in self.records}
 
-    @property
+    @cached_property
     def accuracy(self) -> float:
         """The mean, to compare groups by."""
         return float(np.mean([r["average_accuracy"] for r in self.records]))
