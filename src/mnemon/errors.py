@@ -17,7 +17,7 @@ class Diverged(MnemonError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> MnemonError:
     """The error for an unknown name, with the nearest known one suggested."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)  # from Python it may be anything
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
     return MnemonError(f"unknown {kind} {name!r}; {hint}")
 

@@ -57,6 +57,12 @@ def test_a_record_is_a_plain_mapping_to_its_users() -> None:
         ("accuracy_matrix", [[1.0], [1.0, 2.0]], "rows of numbers"),
         ("accuracy_matrix", [["x"]], "rows of numbers"),
         ("accuracy_matrix", [], "rows of numbers"),
+        ("average_accuracy", float("nan"), "a number"),
+        ("data", {"checksum": 5}, "an object of text"),
+        ("protocol", {"tasks": 5}, "an object of lists, numbers and text"),
+        ("protocol", {"tasks": [0, 1]}, "an object of lists, numbers and text"),
+        ("protocol", {"class_counts": [[0, "many"]]}, "an object of lists, numbers and text"),
+        ("protocol", {"samples": "10"}, "an object of lists, numbers and text"),
     ],
 )
 def test_a_field_of_another_kind_is_one_sentence_wherever_records_are_read(tmp_path, field, value, must_be) -> None:

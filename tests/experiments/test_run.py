@@ -284,6 +284,8 @@ def with_nan(x):
         (lambda s, d: ("split-digits-", None), "unknown stream"),
         (lambda s, d: (s, (d[0].astype(int), d[1], d[2].astype(int), d[3])), "holds int64: pass images as uint8"),
         (lambda s, d: ("split-digits-11", None), "10 classes cannot be split into 11 tasks"),
+        (lambda s, d: (None, None), "stream is a name .* not None"),
+        (lambda s, d: (s, 5), "data is a tuple of four arrays"),
     ],
 )
 def test_bad_input_is_one_sentence(toy, change, words):
@@ -315,6 +317,8 @@ def test_bad_input_is_one_sentence(toy, change, words):
         ({"lr": 1e30}, r"was not finite at step \d+: training diverged"),
         ({"classifier": "softmax"}, "softmax needs a softmax head"),
         ({"batch_size": 1000}, "less than one batch of 1000"),
+        ({"split": None}, "unknown split None"),
+        ({"measure": 5}, "measure is a name or a list of names, not 5"),
     ],
 )
 def test_bad_options_are_one_sentence(options, words):

@@ -187,11 +187,12 @@ def test_another_experiment_is_not_taken(tmp_path, other):
     asked = Spec("er", STREAM, 100, split="valid", options={"lr": 0.1})
     given = {"split": "valid", "options": {"lr": 0.1}} | other
     made = run_all([Spec("er", STREAM, 100, **given)], tmp_path, device="cpu")
-    assert RecordIndex(made).of(asked) is None
-    assert RecordIndex(made).of(Spec("er", STREAM, 100, **given)) == made[0]
-    assert RecordIndex(made).of(Spec("er", STREAM, 100, **given), checksum="another") is None
+    same = Spec("er", STREAM, 100, **given)
+    assert RecordIndex(made).like(asked, "softmax") == {}
+    assert RecordIndex(made).like(same, "softmax") == {100: made[0]}
+    assert RecordIndex(made).like(same, "softmax", checksum="another") == {}
     in_bf16 = [made[0] | {"device": "Some GPU", "precision": "bf16"}]
-    assert RecordIndex(in_bf16).of(Spec("er", STREAM, 100, **given)) is None
+    assert RecordIndex(in_bf16).like(same, "softmax") == {}
 
 
 def test_keep_changes_one_cell(tmp_path, copied, capsys):
@@ -437,7 +438,7 @@ def test_a_search_at_another_protocol(tmp_path, capsys):
         backbone="mlp:width=20",
         options={"lr": 0.1, "memory_size": 50, "batch_size": 5},
     )
-    assert RecordIndex(made).of(want) is not None
+    assert list(RecordIndex(made).like(want, "softmax")) == [100]
     name = "er-ce-split-digits-memory_size=50-batch_size=5-backbone=mlp,width=20-order=random"
     written = log(tmp_path, name)
     assert written["protocol"] == {"memory_size": 50, "batch_size": 5, "backbone": "mlp:width=20", "order": "random"}

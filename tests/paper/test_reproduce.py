@@ -31,7 +31,12 @@ from mnemon.paper.cells import Cell
         ),
         (("table1", "--seeds", "20"), "the seeds of the tables are 0 to 14."),
         (("fig4", "--steps", "0"), "steps is a number of steps, 1 or more, not 0."),
-        (("table7", "--records-only", "--fill", "nowhere.md"), "nowhere.md cannot be read"),
+        (
+            ("table7", "--records-only", "--fill", "nowhere.md"),
+            "nowhere.md cannot be read (No such file or directory).",
+        ),
+        (("table7", "--records-only", "--methods", "er"), "--records-only runs nothing, so --methods says nothing"),
+        (("table7", "--dry-run", "--on", "mars"), "unknown pool 'mars'"),
     ],
 )
 def test_a_mistake_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
@@ -40,6 +45,12 @@ def test_a_mistake_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsy
     assert err.startswith(f"mnemon: {sentence}")
     assert len(err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_what_the_disk_refuses_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "tables").write_text("in the way")
+    _, err = run("reproduce", "table7", "--records-only", "--out", str(tmp_path), code=2, capsys=capsys)
+    assert err == f"mnemon: {tmp_path / 'tables'}: File exists\n"
 
 
 def test_a_dry_run_says_what_is_missing_and_changes_nothing(tmp_path, capsys):

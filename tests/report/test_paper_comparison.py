@@ -22,7 +22,8 @@ def test_two_runs_do_not_agree_with_the_paper():
     for count in (1, 2, 4):
         text = section(fifteen(cell, 85)[5 : 5 + count])
         assert "0 agree, 0 above, 0 below the paper’s, 1 with too few runs to tell." in text
-        assert '<span class="too-few-runs" title="fewer than five runs: too few to tell">?</span>' in text
+        meaning = "fewer than five runs: too few to tell"
+        assert f'<span class="too-few-runs" role="img" aria-label="{meaning}" title="{meaning}">?</span>' in text
         assert "▼ below it. ? fewer than five runs." in text
     text = section(fifteen(cell, 85)[5:10])
     assert "1 agrees, 0 above, 0 below the paper’s." in text

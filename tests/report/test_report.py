@@ -571,6 +571,9 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
 def test_a_folder_without_records_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(MnemonError, match=re.escape(f"{tmp_path} holds no records; make some with `mnemon run")):
         mnemon.report.write(tmp_path)
+    file = put(tmp_path / "a", demo()) / "records.jsonl"
+    with pytest.raises(MnemonError, match=re.escape(f"{file} is a file; name the folder that has records.jsonl.")):
+        mnemon.report.write(file)
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (MemoryError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        print(f"mnemon: {str(error) or 'there is not enough memory for this'}", file=sys.stderr)
-        sys.exit(2)
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # a full disk, a folder that cannot be written …
+        what = f"{error.filename}: " if error.filename else ""
+        print(f"mnemon: {what}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except MemoryError as error:
+        print(f"mnemon: {str(error) or 'there is not enough memory for this'}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _dispatch(given: list[str]) -> None:

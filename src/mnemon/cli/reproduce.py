@@ -11,7 +11,7 @@ from mnemon.cli.command import Command
 from mnemon.cli.options import Device, On, Quiet, flag, unset
 from mnemon.cli.output import shell_commands, table
 from mnemon.cli.seeds import seeds as read_seeds
-from mnemon.errors import MnemonError
+from mnemon.errors import MnemonError, check_known
 
 
 def reproduce(
@@ -55,11 +55,17 @@ def reproduce(
       mnemon reproduce table1 --methods hybrid,er --streams split-mnist
       mnemon reproduce all --dry-run
     """
+    from mnemon.experiments.pools import pools
     from mnemon.paper import reproduce as paper
     from mnemon.runtime.progress import Progress
 
     if dry_run and records_only:
         raise MnemonError("--dry-run writes nothing and --records-only only writes: choose one of them.")
+    of_runs = {"methods": methods, "streams": streams, "on": on, "steps": steps}
+    if records_only and (idle := [name for name, value in of_runs.items() if value is not None]):
+        raise MnemonError(f"--records-only runs nothing, so --{idle[0]} says nothing: leave one of them out.")
+    if on is not None:
+        check_known("pool", on, pools())
     if steps is not None and steps < 1:
         raise MnemonError(f"steps is a number of steps, 1 or more, not {steps}.")
     work = paper.Reproduction(list(targets), out, read_seeds(seeds), _names(methods), _names(streams))

@@ -130,7 +130,8 @@ class ActiveRun:
 
     def save(self) -> None:
         tensors, values = self.run.state()
-        checkpoint.save(self.claim.folder, self.run.position * 2 + len(self.run.rows), tensors, values)
+        number = self.run.position * 2 + len(self.run.rows)  # rises with every step and every evaluation
+        checkpoint.save(self.claim.folder, number, tensors, values)
         self.saved = self.clock.rings(self.executor.began())
         self.emit(Saved(self.job.number, str(self.claim.folder)))
 

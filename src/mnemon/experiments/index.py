@@ -27,15 +27,12 @@ class RecordIndex:
         """The records of runs made as `spec` would be made now, by seed, on the dataset with this checksum (None: any). Of two
         with one seed the later one counts."""
         choice = spec.choice()
-        stream = str(protocol.parse(spec.stream))
+        stream, options = str(protocol.parse(spec.stream)), choice.options()
         return {
             r["seed"]: r
             for r in self._by.get((stream, spec.method, choice.objective.name, classifier), ())
-            if checksum in (None, r["data"]["checksum"])
+            if r.get("options")
+            == options  # the name decides; but a search leaves thousands, and to make a name takes longer
+            and checksum in (None, r["data"]["checksum"])
             and r["run"] == replace(spec, seed=r["seed"]).key(choice, stream, r["data"]["checksum"], r.computed)
         }
-
-    def of(self, spec: Spec, checksum: str | None = None) -> Record | None:
-        """The record of the spec's first classifier."""
-        classifier = spec.choice().classifiers[0].name
-        return self.like(spec, classifier, checksum).get(spec.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (MAPPING, "an object", lambda value: isinstance(value, dict)),
     (("seconds",), "an object of numbers", lambda value: all(map(_is_number, value.values()))),
     (("plugins",), "an object of objects of text", lambda value: all(map(_is_texts, value.values()))),
+    (("data", "versions"), "an object of text", lambda value: _is_texts(value)),
+    (("protocol",), "an object of lists, numbers and text, as in docs/records.md", lambda value: _is_protocol(value)),
     (("accuracy_matrix",), "rows of numbers, all of one length", lambda value: _is_matrix(value)),
 )
 
@@ -71,7 +74,7 @@ class Record(dict[str, Any]):
             self[field]
         for fields, kind, is_kind in KINDS:
             for field in fields:
-                if field in self and not is_kind(self[field]):
+                if field in self and not _holds(is_kind, self[field]):
                     raise MnemonError(
                         f"the record of {self['run']} has no proper {field!r}: it must be {kind}, "
                         f"not {_shortened(self[field])}; repair or remove its line."
@@ -135,12 +138,27 @@ def mean_seconds(runs: Iterable[Mapping[str, Any]]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
+def _holds(is_kind: Callable[[Any], bool], value: Any) -> bool:
+    try:
+        return is_kind(value)
+    except (TypeError, ValueError):  # of something inside of it
+        return False
+
+
 def _is_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
+def _is_protocol(value: dict[str, Any]) -> bool:
+    """Of what is read from it; any of these may be missing."""
+    classes, counts = [*value.get("tasks", ()), *value.get("tested", ())], value.get("class_counts", ())
+    numbers = [value.get(name, 0) for name in ("samples", "parameters", "passes")]
+    numbers += [*value.get("boundaries", ()), *value.get("evaluated", ()), *(count for _, count in counts)]
+    return all(isinstance(labels, list) for labels in classes) and all(map(_is_number, numbers))
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is int or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_matrix(value: Any) -> bool:

@@ -39,9 +39,8 @@ class Run:
         measures: tuple[str, ...] = (),
     ) -> None:
         self.choice, self.scenario, self.seed, self.measures = choice, scenario, seed, measures
-        self.prequential: dict[
-            str, list[int]
-        ] = {}  # classifier → samples predicted right before they were learned, of how many
+        # classifier → samples predicted right before they were learned, of how many
+        self.prequential: dict[str, list[int]] = {}
         self.batches, self.ends = scenario.stream.batches(choice.method.batch_size)
         self.position = 0
         self.rows: list[dict[str, Any]] = []

@@ -112,11 +112,22 @@ def run(
     if several and not wanted:
         raise MnemonError("classifier is an empty list; leave it out for the method's own.")
     classifiers = tuple(plugins.use("classifier", each) for each in wanted)
+    if not isinstance(measure, str | list | tuple):
+        raise MnemonError(f"measure is a name or a list of names, not {measure!r}.")
     asked = (measure,) if isinstance(measure, str) else tuple(measure)
     for each in asked:
         check_known("measure", each, MEASURES)
+    if not isinstance(stream, str | streams.Stream):
+        raise MnemonError(f"stream is a name (split-mnist) or a stream object of mnemon.streams, not {stream!r}.")
     named = backbone if isinstance(backbone, str) else None  # a module has no name that would tell it from another
-    if isinstance(stream, streams.Stream):
+    on = stream if isinstance(stream, str) else stream.kind
+    spec = Spec(name, on, seed, loss, classifiers, split, order, options, backbone=named, measures=asked)
+    if isinstance(stream, str):
+        if data is not None:
+            raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
+        choice = spec.choice()
+        scenario = make_scenario(spec, choice, where)
+    else:
         if data is None:
             raise MnemonError("a stream object needs data=(x, y, x_test, y_test).")
         if split != "test" or order != "natural":
@@ -125,13 +136,6 @@ def run(
             )
         choice = choose(name, loss, classifiers, options)
         scenario = array_scenario(stream, data, seed, epochs=choice.method.epochs, device=where)
-        spec = Spec(name, scenario.name, seed, loss, classifiers, split, order, options, backbone=named, measures=asked)
-    else:
-        if data is not None:
-            raise MnemonError("a named stream brings its own data; make a stream object for yours (mnemon.streams).")
-        spec = Spec(name, stream, seed, loss, classifiers, split, order, options, backbone=named, measures=asked)
-        choice = spec.choice()
-        scenario = make_scenario(spec, choice, where)
     scenario = with_backbone(scenario, choice, backbone)
     if choice.method.augment != "none":
         _notice_shifts(scenario.inputs.shape)
@@ -156,8 +160,8 @@ def run(
         while not made_run.finished:
             executor.advance()
         made = make_records(made_run, spec, engine, key)
-    if classes + unnamed:
-        made = [record | {"own": classes + unnamed} for record in made]
+    if own := classes + unnamed:
+        made = [record | {"own": own} for record in made]
     if folder is not None:
         write(folder, made_run, made)
     return made if several else made[0]
@@ -190,9 +194,8 @@ def run_all(
     with contextlib.closing(choose_pool(pool, device)) as place:
         engine = place.engine(device, precision, deterministic)
         engine.check()
-        todo = resolve_all(
-            specs, engine
-        )  # mistakes are found before anything is written, and Ctrl-C still stops at once
+        # Mistakes are found before anything is written, and Ctrl-C still stops at once.
+        todo = resolve_all(specs, engine)
         for stream in sorted({job.stream for job in todo if job.choice.method.augment != "none"}):
             _notice_shifts(protocol.parse(stream).shape)
         memories = {(job.stream, job.choice.method.memory_size) for job in todo if job.choice.method.replays}

@@ -118,7 +118,7 @@ def array_scenario(
     stream: streams.Stream, arrays: tuple[ArrayLike, ...], seed: int, *, epochs: int, device: torch.device
 ) -> Scenario:
     """A stream object over the caller's own arrays (x, y, x_test, y_test)."""
-    if len(arrays) != 4:
+    if not isinstance(arrays, list | tuple) or len(arrays) != 4:
         raise MnemonError("data is a tuple of four arrays: x, y, x_test, y_test.")
     x, x_test = samples(arrays[0], "x"), samples(arrays[2], "x_test")
     y, y_test = np.asarray(arrays[1]), np.asarray(arrays[3])

@@ -41,6 +41,8 @@ class ResultFolder:
             text = self.records.read_bytes()
         except FileNotFoundError:
             text = b""
+        except NotADirectoryError:
+            raise MnemonError(f"{self.path} is a file; name the folder that has {NAME}.") from None
         except OSError as error:
             raise MnemonError(f"{self.records} cannot be read ({error.strerror}).") from None
         text = text[: _whole(text)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -110,8 +110,7 @@ def of_row(results: Results, row: TrackRow, stream: str) -> list[Reading]:
     """The read-outs of a row on a stream, in the row's order."""
     chosen, found = row.chosen(stream), []
     for classifier in row.classifiers:
-        there: Mapping[int, Record] = results.index.like(row.spec(stream), classifier) if chosen else {}
-        runs = CellRuns({seed: there[seed] for seed in results.seeds if seed in there}, "average_accuracy")
+        runs = results.runs(row.spec(stream), classifier, results.seeds) if chosen else CellRuns({}, "average_accuracy")
         the_one = chosen is not None and chosen.classifier == classifier
         found.append(
             Reading(row.track, row.label, classifier, runs, the_one, len(row.classifiers), searched=chosen is not None)

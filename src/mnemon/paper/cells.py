@@ -146,9 +146,9 @@ class Cell:
         classifiers = CLASSIFIERS.get((row.method, row.loss), (row.classifier,))
         return Spec(row.method, self.runs_on, seed, row.loss, classifiers, cell=f"table{self.table}")
 
-    def command(self, seeds: int = numbers.RUNS, device: str = "") -> str:
+    def command(self, device: str) -> str:
         """The command that makes these runs."""
-        return shlex.join([*self.spec().command(), "--seeds", str(seeds), *(["--device", device] if device else [])])
+        return shlex.join([*self.spec().command(), "--seeds", str(numbers.RUNS), "--device", device])
 
 
 def cells(table: int, methods: Sequence[str] = (), only: Sequence[str] = ()) -> list[Cell]:

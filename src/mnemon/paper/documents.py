@@ -69,4 +69,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MnemonError(f"{path} cannot be read ({error}).") from None
+        raise MnemonError(f"{path} cannot be read ({getattr(error, 'strerror', error)}).") from None

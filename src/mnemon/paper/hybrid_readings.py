@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mnemon.experiments.spec import Spec
-from mnemon.experiments.stats import estimate
 from mnemon.paper import cells
 from mnemon.paper.cells import SEEDS, Cell
-from mnemon.paper.comparison import AGREES, NOTHING, legend, mark, ours, theirs, verdict
+from mnemon.paper.comparison import AGREES, NOT_RUN, NOTHING, legend, mark, ours, theirs, verdict
 from mnemon.paper.results import Results
 from mnemon.render import names
 from mnemon.render.tables import Heading, Part, Table
@@ -63,9 +62,8 @@ def proxy_scales(results: Results) -> Table:
             for split, seeds in (("valid", VALIDATION), ("test", SEEDS)):
                 spec = Spec("hybrid", stream, split=split, options={"scale": scale})
                 for name in SCALE_READ_OUTS:
-                    there = results.index.like(spec, name)
-                    found = estimate(there[seed]["average_accuracy"] for seed in seeds if seed in there)
-                    line.append("not run" if found is None else found.text())
+                    found = results.runs(spec, name, seeds).estimate
+                    line.append(NOT_RUN if found is None else found.text())
             rows.append(line)
     notes = [
         f"Average Accuracy, percent, mean ± half-width of the 95 % interval: seeds {VALIDATION.start} to {VALIDATION[-1]} on "

@@ -21,5 +21,4 @@ def spec(method: str, stream: str, size: int, seed: int) -> Spec:
 
 def accuracies(results: Results, method: str, stream: str, size: int) -> dict[int, float]:
     """Validation accuracy by seed."""
-    there = results.index.like(spec(method, stream, size, 0), row(method).classifier)
-    return {seed: there[seed]["average_accuracy"] for seed in SEEDS if seed in there}
+    return results.runs(spec(method, stream, size, 0), row(method).classifier, SEEDS).values

@@ -1,6 +1,6 @@
 """What the paper reports: its Tables 1 to 7. Accuracies in percent, mean ± half-width of the 95 % interval over 15 runs.
 
-Its Figures 4 and 5 print no numbers; what the text says of them is in claims.py.
+Its Figures 4 and 5 print no numbers; what the text says of them is in claims/entries.py.
 
 The tables are kept as text, row by row and column by column as they are printed, so that they can be checked against
 the paper by eye. Rows and columns carry our names; "-" is a cell the paper leaves empty.

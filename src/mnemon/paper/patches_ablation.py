@@ -59,5 +59,4 @@ def known_lines() -> list[Ablation]:
 def validated(results: Results, each: Ablation, stream: str) -> dict[int, float]:
     """Validation accuracy of a line by seed."""
     spec = each.spec(stream, SEEDS[0])
-    there = results.index.like(spec, spec.classifiers[0])
-    return {seed: float(there[seed]["average_accuracy"]) for seed in SEEDS if seed in there}
+    return results.runs(spec, spec.classifiers[0], SEEDS).values

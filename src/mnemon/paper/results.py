@@ -6,7 +6,7 @@ A record counts for a cell only at the hyper-parameters the cell has today. Wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from mnemon.experiments.index import RecordIndex
 from mnemon.experiments.record import Record
+from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import Estimate, estimate, paired_difference
 from mnemon.experiments.store import ResultFolder
 from mnemon.paper import json_lines, stream_facts, times
@@ -31,7 +32,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class CellRuns:
-    """The records that count for a cell, by seed."""
+    """The records that count for a cell or a number beside the tables, by seed."""
 
     records: dict[int, Record]
     metric: str
@@ -76,9 +77,13 @@ class Results:
     def of(self, cell: Cell) -> CellRuns:
         """The records that count for a cell."""
         if cell not in self._known:
-            there = self.index.like(cell.spec(), cell.row.classifier)
-            self._known[cell] = CellRuns({seed: there[seed] for seed in self.seeds if seed in there}, cell.metric)
+            self._known[cell] = self.runs(cell.spec(), cell.row.classifier, self.seeds, cell.metric)
         return self._known[cell]
+
+    def runs(self, spec: Spec, classifier: str, seeds: Iterable[int], metric: str = "average_accuracy") -> CellRuns:
+        """The records of runs made as `spec` would be made now, with these seeds, read by a classifier."""
+        there = self.index.like(spec, classifier)
+        return CellRuns({seed: there[seed] for seed in seeds if seed in there}, metric)
 
     def difference(self, one: Row, other: Row, stream: str, table: int = 1) -> Estimate:
         """The paired difference of two rows on a stream, in the metric of the table: 2 compares forgetting."""

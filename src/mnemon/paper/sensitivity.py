@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mnemon.errors import unknown
-from mnemon.experiments.index import RecordIndex
-from mnemon.experiments.record import Record
 from mnemon.experiments.spec import Spec
 from mnemon.experiments.stats import estimate
+from mnemon.paper.comparison import NOT_RUN
 from mnemon.paper.plan import each_training_once
+from mnemon.paper.results import CellRuns, Results
 from mnemon.render import names
 
 SEEDS = range(5)
@@ -147,23 +147,29 @@ STUDIES = (
 )
 
 
-def missing(found: RecordIndex, streams: Iterable[str]) -> list[Spec]:
+def missing(results: Results, streams: Iterable[str]) -> list[Spec]:
     """The runs of these streams that have no record yet, each training once."""
     of_streams = set(streams)
     if strange := of_streams - set(STREAMS):
         raise unknown("stream of a study:", min(strange), STREAMS)
-    every = (alternative.spec(stream, seed) for alternative, stream in _numbers(of_streams) for seed in SEEDS)
-    absent = each_training_once(spec for spec in every if found.of(spec) is None)
+    absent = each_training_once(
+        alternative.spec(stream, seed)
+        for alternative, stream in _numbers(of_streams)
+        for there in [_runs(results, alternative, stream).records]
+        for seed in SEEDS
+        if seed not in there
+    )
     return [replace(spec, classifiers=tuple(sorted(spec.classifiers))) for spec in absent]
 
 
-def count(found: RecordIndex, streams: Iterable[str]) -> tuple[int, int]:
+def count(results: Results, streams: Iterable[str]) -> tuple[int, int]:
     """How many numbers of the tables are complete, and how many there are."""
-    whole = [
-        all(found.of(alternative.spec(stream, seed)) for seed in SEEDS)
-        for alternative, stream in _numbers(set(streams))
-    ]
+    whole = [len(_runs(results, *number).records) == len(SEEDS) for number in _numbers(set(streams))]
     return sum(whole), len(whole)
+
+
+def _runs(results: Results, alternative: Alternative, stream: str) -> CellRuns:
+    return results.runs(alternative.spec(stream, SEEDS[0]), alternative.classifier, SEEDS)
 
 
 def _numbers(streams: set[str]) -> list[tuple[Alternative, str]]:
@@ -172,7 +178,7 @@ def _numbers(streams: set[str]) -> list[tuple[Alternative, str]]:
     return [(alternative, stream) for study, stream in each for alternative in study.alternatives]
 
 
-def markdown(found: RecordIndex) -> str:
+def markdown(results: Results) -> str:
     """A table for each study: mean ± half-width of the 95 % interval, and the forgetting."""
     tables = []
     for study in STUDIES:
@@ -184,7 +190,7 @@ def markdown(found: RecordIndex) -> str:
         ]
         for alternative in study.alternatives:
             label = f"{alternative.label} (our default)" if alternative.ours else alternative.label
-            cells = [_cell([found.of(alternative.spec(s, seed)) for seed in SEEDS]) for s in study.streams]
+            cells = [_cell(_runs(results, alternative, s)) for s in study.streams]
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
         tables.append("\n".join([*lines, "", _held(study)]))
     return "\n\n".join(tables) + "\n"
@@ -203,11 +209,10 @@ def _held(study: Study) -> str:
     return ". ".join(said) + "."
 
 
-def _cell(runs: list[Record | None]) -> str:
-    made = [r for r in runs if r is not None]
-    if (accuracy := estimate(r["average_accuracy"] for r in made)) is None:
-        return "not run"
-    text = accuracy.text()
+def _cell(runs: CellRuns) -> str:
+    if runs.estimate is None:
+        return NOT_RUN
+    text, made = runs.estimate.text(), runs.records.values()
     if forgetting := estimate(r["average_forgetting"] for r in made):
         text += f" ({names.fixed(forgetting.mean)})"
-    return text if len(made) == len(runs) else f"{text}, {len(made)} of {len(runs)} runs"
+    return text if len(made) == len(SEEDS) else f"{text}, {len(made)} of {len(SEEDS)} runs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,18 @@ from mnemon.learning.objectives import OBJECTIVES
 from mnemon.render import names
 from mnemon.render.palette import Style, order_of, palette_of
 from mnemon.streams.kinds import is_task_free
+
+METRICS = {  # field of a record → its title, in the order of the columns; lower is better for forgetting alone
+    "average_accuracy": "Average Accuracy",
+    "average_forgetting": "Average Forgetting",
+    "anytime_accuracy": "Anytime accuracy",
+    "learning_accuracy": "Learning accuracy",
+    "backward_transfer": "Backward transfer",
+    "min_accuracy": "min-ACC",
+    "area_under_curve": "Area under the curve",
+    "prequential_accuracy": "Prequential accuracy",
+    "probe_accuracy": "Linear probe",
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class Group:
             return {}
         return {r["seed"]: float(r[metric]) for r in self.records}
 
-    @property
+    @cached_property
     def accuracy(self) -> float:
         """The mean, to compare groups by."""
         return float(np.mean([r["average_accuracy"] for r in self.records]))
@@ -71,7 +84,7 @@ class Group:
         options = usual.options() if usual else {}
         return natural and options == first["options"] and not first.precision
 
-    @property
+    @cached_property
     def matrices(self) -> NDArray[np.float64]:
         """[runs, k, j]; runs of another shape than the first cannot be averaged with it and are left out."""
         every = [np.array(r["accuracy_matrix"], float) for r in self.records]
@@ -123,19 +136,26 @@ def _section(folder: Path, stream: str, split: str, found: list[Record], palette
     for runs in ordered:
         first = next(iter(runs.values()))
         by_variant.setdefault(first.variant, []).append(first.settings)
+    differing = {variant: _differing(settings) for variant, settings in by_variant.items()}
+    drawn: Counter[Variant] = Counter()
     made = []
     for runs in ordered:
         kept = tuple(runs[seed] for seed in sorted(runs))
-        own, mine = kept[0].variant, kept[0].settings
-        others = by_variant[own]
-        differing = [name for name in mine if any(other.get(name) != mine[name] for other in others)]
+        own = kept[0].variant
         title = names.variant(own)
-        if differing:
-            title += f" ({', '.join(names.option(name, mine[name]) for name in differing)})"
+        if said := [names.option(name, value) for name, value in kept[0].settings.items() if name in differing[own]]:
+            title += f" ({', '.join(said)})"
         base = palette[own]
-        style = Style(base.colour, base.dash + others.index(mine))  # settings share the colour, not the line
+        style = Style(base.colour, base.dash + drawn[own])  # settings share the colour, not the line
+        drawn[own] += 1
         made.append(Group(kept, title, style, _details(folder, kept)))
     return Section(stream, split, made, repeated=len(found) - sum(len(g.records) for g in made))
+
+
+def _differing(every: Sequence[dict[str, Any]]) -> set[str]:
+    """The names of the settings in which some of these differ; compared with the first alone, since a search has thousands."""
+    first = every[0]
+    return {name for each in every for name in first.keys() | each.keys() if each.get(name) != first.get(name)}
 
 
 def own(method: str) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,12 @@ from mnemon.render.svg import Pen
 from mnemon.report import protocol_summary
 from mnemon.report.commands import commands
 from mnemon.report.figures import figures
-from mnemon.report.groups import Group, Section, read
+from mnemon.report.groups import METRICS, Group, Section, read
 from mnemon.report.headline import headline
 from mnemon.report.pairs import by_variant, standing
 from mnemon.report.paper_comparison import paper_comparison
 from mnemon.streams.kinds import is_task_free
 
-METRICS = (
-    ("average_accuracy", "Average Accuracy", max),
-    ("average_forgetting", "Average Forgetting", min),
-    ("anytime_accuracy", "Anytime accuracy", max),
-    ("learning_accuracy", "Learning accuracy", max),
-    ("backward_transfer", "Backward transfer", max),
-    ("min_accuracy", "min-ACC", max),
-    ("area_under_curve", "Area under the curve", max),
-    ("prequential_accuracy", "Prequential accuracy", max),
-    ("probe_accuracy", "Linear probe", max),
-)
 READABLE = 50  # rows of a table
 BEST = 5  # settings of a method, where there are more rows than that
 
@@ -87,17 +76,17 @@ def _section(section: Section, pen: Pen) -> dict[str, Any]:
 def _table(section: Section) -> dict[str, Any]:
     """The rows in front, the others, and the titles above them."""
     groups = section.groups
-    metrics = [m for m in METRICS if any(g.estimate(m[0]) for g in groups)]
+    metrics = [name for name in METRICS if any(g.estimate(name) for g in groups)]
     theirs = [_reported(section, g) for g in groups]
     with_accuracy, with_forgetting = any(theirs), any(p is not None and p.forgetting is not None for p in theirs)
-    best = {name: _best(groups, name, choose) for name, _, choose in metrics}
-    titles = [title for _, title, _ in metrics]
+    best = {name: _best(groups, name) for name in metrics}
+    titles = [METRICS[name] for name in metrics]
     if is_task_free(section.protocol.get("kind")):
         titles[0] = "Final accuracy"  # as the paper has it: there are no tasks to average over
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}  # those in front, the others
     front = _front(groups)
     for group, paper in zip(groups, theirs, strict=True):
-        values = [(found := group.estimate(name), _is_best(found, best[name], group)) for name, _, _ in metrics]
+        values = [(found := group.estimate(name), _is_best(found, best[name], group)) for name in metrics]
         in_paper = [paper.accuracy if paper else None] * with_accuracy
         in_paper += [paper.forgetting if paper else None] * with_forgetting
         runs = len(group.records)
@@ -140,10 +129,11 @@ def _bound(group: Group) -> bool:
     return group.variant.method in names.UPPER_BOUNDS
 
 
-def _best(groups: Sequence[Group], metric: str, choose: Callable[[list[float]], float]) -> str | None:
+def _best(groups: Sequence[Group], metric: str) -> str | None:
     """The best mean as it is written, so that equal figures are equally bold; none where nothing is compared."""
     found = [e.mean for g in groups if not _bound(g) and (e := g.estimate(metric)) is not None]
-    return names.fixed(choose(found)) if len(found) > 1 else None
+    best = min if metric == "average_forgetting" else max
+    return names.fixed(best(found)) if len(found) > 1 else None
 
 
 def _seconds(group: Group) -> str:

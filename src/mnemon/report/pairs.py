@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mnemon.experiments.record import Record, Variant
@@ -55,8 +55,16 @@ def by_variant(groups: Sequence[Group]) -> dict[Variant, list[Group]]:
 
 
 def standing(groups: Sequence[Group], beside: Group | None = None) -> Group | None:
-    """The group that represents a variant that was run with several settings: the one at the settings of `mnemon run` without
-    options, else the one with the most runs. Results decide only between groups that are equal in both, as after a search: a
-    cell of fifteen runs is not displaced by five lucky ones."""
-    fit = [group for group in groups if beside is None or comparable(group, beside)]
-    return max(fit, key=lambda group: (group.usual, len(group.records), group.accuracy), default=None)
+    """The group that represents a variant that was run with several settings: the first of them, or of those that can be
+    compared with `beside`, in the order of `ranked`."""
+    return first_comparable(ranked(groups), beside) if beside else next(iter(ranked(groups)), None)
+
+
+def ranked(groups: Sequence[Group]) -> list[Group]:
+    """The one at the settings of `mnemon run` without options, then by the number of runs. Results decide only between groups
+    that are equal in both, as after a search: a cell of fifteen runs is not displaced by five lucky ones."""
+    return sorted(groups, key=lambda group: (group.usual, len(group.records), group.accuracy), reverse=True)
+
+
+def first_comparable(groups: Iterable[Group], beside: Group) -> Group | None:
+    return next((group for group in groups if comparable(group, beside)), None)

@@ -95,7 +95,7 @@ def _row(entry: ComparedCell, metrics: Sequence[str]) -> dict[str, Any]:
         "runs": len(entry.found.values),
         "seconds": "–" if seconds is None else names.seconds(seconds),
         "devices": " / ".join(dict.fromkeys(names.text(r.get("device", "")) for r in every)),
-        "command": entry.cell.command(device=device),
+        "command": entry.cell.command(device),
         "records": " ".join(names.text(r["run"]) for r in every),
     }
 

@@ -51,6 +51,8 @@ def _stream(stream: dict[str, Any], section: Section) -> str:
     if stream.get("kind") == "iid":
         return "i.i.d.: shuffled"
     tasks = stream.get("tasks", [])
+    if not tasks:
+        return ""
     orders = {g.first.get("order", "natural") for g in section.groups}
     sizes = sorted({len(task) for task in tasks})
     per = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"

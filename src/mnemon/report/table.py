@@ -14,26 +14,12 @@ from mnemon.experiments.record import mean_seconds
 from mnemon.experiments.stats import Estimate
 from mnemon.render import markup, names
 from mnemon.render.tables import Part, Table, headings
-from mnemon.report.groups import Group, Section, own, read
-from mnemon.report.pairs import difference, obstacle, standing
+from mnemon.report.groups import METRICS, Group, Section, own, read
+from mnemon.report.pairs import difference, first_comparable, obstacle, ranked
 from mnemon.streams.kinds import is_task_free
 
-METRICS = (
-    "average_accuracy",
-    "average_forgetting",
-    "anytime_accuracy",
-    "learning_accuracy",
-    "backward_transfer",
-    "min_accuracy",
-    "area_under_curve",
-    "prequential_accuracy",
-    "probe_accuracy",
-)
-FURTHER = {  # of those, columns for people where a run has them: what was asked for, or the stream is about
-    "area_under_curve": "Area under the curve",
-    "prequential_accuracy": "Prequential accuracy",
-    "probe_accuracy": "Linear probe",
-}
+# Columns for people where a run has them: what was asked for, or the stream is about.
+FURTHER = ("area_under_curve", "prequential_accuracy", "probe_accuracy")
 ENDINGS = (".md", ".tex", ".csv")
 
 
@@ -56,7 +42,7 @@ def write(folder: Path | str, path: Path | str, against: str | None = None) -> P
 
 
 def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
-    """Of each section the groups that the others are set against, with whatever settings."""
+    """Of each section the groups that the others are set against, with whatever settings, in the order of `ranked`."""
     variants = {group.variant for section in sections for group in section.groups}
     begun = {v.method for v in variants if f"{against}+".startswith((f"{v.method}+", f"{v.method}:"))}
     method = max(begun, key=len, default="")  # the + of der++ is part of its name
@@ -72,13 +58,13 @@ def _rivals(sections: Sequence[Section], against: str) -> list[list[Group]]:
     if len(meant) > 1:
         which = ", ".join(sorted(f"{v.method}:{v.loss}+{v.classifier}" for v in meant))
         raise MnemonError(f"{against} does not say which loss or classifier to compare with; name one of {which}.")
-    return [[group for group in section.groups if group.variant == meant[0]] for section in sections]
+    return [ranked([group for group in section.groups if group.variant == meant[0]]) for section in sections]
 
 
 def _compared(group: Group, rivals: Sequence[Group]) -> tuple[Group, Estimate] | str:
     """The rival on the same stream with the same network and memory, and the paired difference, the group minus the rival; or
     why there is none, in two words."""
-    rival = standing(rivals, beside=group)
+    rival = first_comparable(rivals, group)
     if rival is group:
         return "reference"
     if rival is None:
@@ -101,7 +87,7 @@ def _table(sections: Sequence[Section], rivals: list[list[Group]] | None, agains
         heads = [title, "Final accuracy" if is_task_free(section.protocol.get("kind")) else "Average Accuracy"]
         heads += ["Average Forgetting"] if forgets else []
         further = [metric for metric in FURTHER if any(g.estimate(metric) for g in section.groups)]
-        heads += [FURTHER[metric] for metric in further]
+        heads += [METRICS[metric] for metric in further]
         heads += [f"against {against}", "pairs"] if rivals else []
         rows = []
         for group in section.groups:

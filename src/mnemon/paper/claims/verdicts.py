@@ -15,9 +15,8 @@ from mnemon.paper.comparison import with_runs
 CONFIRMED, SO_FAR, DEPENDS = "confirmed", "confirmed so far", "depends"
 UNDECIDED, CONTRADICTED = "undecided", "contradicted"
 
-FAR = (
-    4.5  # points of forgetting: the smallest difference that the paper calls far lower (to GMED-MIR on Split CIFAR-10)
-)
+# Points of forgetting: the smallest difference that the paper calls far lower (to GMED-MIR on Split CIFAR-10).
+FAR = 4.5
 
 Case = bool | None
 

@@ -14,20 +14,20 @@ class Sensitivity(Target):
 
     def plan(self, scope: Scope, results: Results, device: str) -> TargetPlan:
         streams = [stream for stream in sensitivity.STREAMS if not scope.streams or stream in scope.streams]
-        there, of = sensitivity.count(results.index, streams)
-        missing = sensitivity.missing(results.index, streams)
+        there, of = sensitivity.count(results, streams)
+        missing = sensitivity.missing(results, streams)
         wanted = (spec for spec in missing if not scope.methods or spec.method in scope.methods)
         return TargetPlan(self.name, "numbers", of, there).need(wanted)
 
     def write(self, results: Results) -> list[str]:
         path = results.out / "tables" / "sensitivity.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = f"# What depends on the paper's open choices\n\n{sensitivity.markdown(results.index)}"
+        text = f"# What depends on the paper's open choices\n\n{sensitivity.markdown(results)}"
         files.write(path, text.encode())
         return [f"{self.name}: {path}"]
 
     def blocks(self) -> dict[str, Block]:
-        return {self.name: lambda results, _: sensitivity.markdown(results.index)}
+        return {self.name: lambda results, _: sensitivity.markdown(results)}
 
 
 TARGETS = (Sensitivity(),)
