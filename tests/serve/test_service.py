@@ -800,7 +800,10 @@ def test_a_snapshot_that_is_asked_for_is_without_what_was_retracted_before(serve
     service.learning.ask_save().result(60)
     service.learn(*samples(5, 2))
     settled(service)
-    retracting, saving_ = service.retract(ack.position), service.learning.ask_save()  # before the network is taught again
+    retracting, saving_ = (
+        service.retract(ack.position),
+        service.learning.ask_save(),
+    )  # before the network is taught again
     retracting.result(60)
     saving_.result(60)
     again = serve(serve.crash(service))
