@@ -47,7 +47,7 @@ def test_a_model_learns_and_predicts_as_without_the_mode(mode, method, toy, tmp_
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("method", ["hybrid", "gmed-mir", "slda"])
+@pytest.mark.parametrize("method", ["gmed-mir", "slda"])
 def test_a_run_is_the_same_within_the_mode(mode, method, toy):
     stream, data = toy
     backbone = "identity" if method == "slda" else None

@@ -18,7 +18,7 @@ def usual() -> Iterator[None]:
             changed.enter_context(torch.inference_mode(False))
         if not torch.is_grad_enabled():
             changed.enter_context(torch.enable_grad())
-        for device in ("cpu", "cuda"):
+        for device in ("cpu", "cuda", "mps"):
             if torch.is_autocast_enabled(device):
                 changed.enter_context(torch.autocast(device, enabled=False))
         if torch.get_default_device().type != "cpu":
