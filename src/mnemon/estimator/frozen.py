@@ -49,7 +49,7 @@ class Frozen:
 
     table: Table | None = None  # how the features of its samples are written, where that may change
 
-    @modes.usual()
+    @modes.usual
     def __init__(
         self,
         learner: OnlineLearner | OnlineStatistics,
@@ -140,7 +140,7 @@ class Frozen:
         near = self.calibration is None or self.novelty(x) <= FAR
         return np.asarray((self.probabilities(x).max(1) < least) | ~np.asarray(near))
 
-    @modes.usual()
+    @modes.usual
     def _in_parts(self, x: Tensor, take: Callable[[Tensor, Output], Tensor]) -> Tensor:
         learner = self._learner
         with torch.no_grad():

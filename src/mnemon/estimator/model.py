@@ -45,7 +45,7 @@ class Model:
     `exam`: how many samples of a class are held out of learning; `n_seen` counts them too.
     """
 
-    @modes.usual()
+    @modes.usual
     def __init__(
         self,
         choice: Choice,
@@ -82,7 +82,7 @@ class Model:
         self._warned = False  # of another scale, once
         self._warned_of_rows = False  # of more classes than memory rows, once
 
-    @modes.usual()
+    @modes.usual
     def _learner(self, backbone: Backbone, inputs: Inputs | None = None) -> OnlineLearner | OnlineStatistics:
         """A fresh one; of samples as those so far, unless others are given."""
         method, objective, _ = self.choice
@@ -217,7 +217,7 @@ class Model:
         )
         before.clear()
 
-    @modes.usual()
+    @modes.usual
     def learn(self, x: Tensor, y: list[Label] | values.Numbers, classes: Iterable[Label] = ()) -> list[str]:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing.
 

@@ -72,7 +72,7 @@ def check_folder(folder: Path) -> None:
         raise MnemonError(f"{folder} holds other files ({foreign[0]} …); save the model in a folder of its own.")
 
 
-@modes.usual()
+@modes.usual
 def save(
     path: str | os.PathLike[str],
     params: dict[str, Any],
@@ -119,7 +119,7 @@ def save(
         checkpoint.save(folder, number or checkpoint.newest(folder) + 1, tensors, values, mode=mode)
 
 
-@modes.usual()
+@modes.usual
 def load(
     path: str | os.PathLike[str],
     names: list[str],

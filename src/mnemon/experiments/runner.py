@@ -67,7 +67,7 @@ def run(
 ) -> list[Record]: ...
 
 
-@modes.usual()
+@modes.usual
 def run(
     method: str | type[Method],
     stream: str | streams.Stream,

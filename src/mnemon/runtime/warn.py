@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-OURS = (str(Path(__file__).parents[1]), contextlib.__file__)  # the package, and what decorates its functions
+PACKAGE = str(Path(__file__).parents[1])
 _listening = threading.local()
 
 
@@ -20,7 +20,7 @@ def warn(sentence: str) -> None:
         listener(sentence)
         return
     frame, level = sys._getframe(1), 2
-    while frame is not None and frame.f_code.co_filename.startswith(OURS):
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     warnings.warn(sentence, stacklevel=level)
 
