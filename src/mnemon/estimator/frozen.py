@@ -23,6 +23,7 @@ from mnemon.estimator.values import class_array
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.labels import Label
 from mnemon.learning.network import Output
+from mnemon.runtime import modes
 
 ASKED = 1000  # samples of the exam at most, all classes together
 CELLS = 2**20  # of their scores: with very many classes fewer samples are asked
@@ -48,6 +49,7 @@ class Frozen:
 
     table: Table | None = None  # how the features of its samples are written, where that may change
 
+    @modes.usual
     def __init__(
         self,
         learner: OnlineLearner | OnlineStatistics,
@@ -138,6 +140,7 @@ class Frozen:
         near = self.calibration is None or self.novelty(x) <= FAR
         return np.asarray((self.probabilities(x).max(1) < least) | ~np.asarray(near))
 
+    @modes.usual
     def _in_parts(self, x: Tensor, take: Callable[[Tensor, Output], Tensor]) -> Tensor:
         learner = self._learner
         with torch.no_grad():

@@ -31,6 +31,7 @@ from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.learners import backbone_for
 from mnemon.learning.streaming import StreamingLearner
+from mnemon.runtime import modes
 
 FAR = 30  # standard deviations from the mean so far, which no new class is on most features
 EXAM = "exam"  # among the parts
@@ -43,6 +44,7 @@ class Model:
     `exam`: how many samples of a class are held out of learning; `n_seen` counts them too.
     """
 
+    @modes.usual
     def __init__(
         self,
         choice: Choice,
@@ -79,6 +81,7 @@ class Model:
         self._warned = False  # of another scale, once
         self._warned_of_rows = False  # of more classes than memory rows, once
 
+    @modes.usual
     def _learner(self, backbone: Backbone, inputs: Inputs | None = None) -> OnlineLearner | OnlineStatistics:
         """A fresh one; of samples as those so far, unless others are given."""
         method, objective, _ = self.choice
@@ -211,6 +214,7 @@ class Model:
         )
         before.clear()
 
+    @modes.usual
     def learn(self, x: Tensor, y: list[Label] | values.Numbers, classes: Iterable[Label] = ()) -> list[str]:
         """Learn each sample once, in order, in batches of batch_size of which the last may be smaller: all, or nothing.
 

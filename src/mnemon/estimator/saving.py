@@ -32,6 +32,7 @@ from mnemon.learning.build import choose, meaningless
 from mnemon.learning.labels import LabelTable
 from mnemon.learning.learner import Inputs
 from mnemon.learning.method import Method
+from mnemon.runtime import modes
 from mnemon.runtime.device import choose_device
 
 KIND, VERSION = "online-classifier", 1
@@ -72,6 +73,7 @@ def check_folder(folder: Path) -> None:
         raise MnemonError(f"{folder} holds other files ({foreign[0]} …); save the model in a folder of its own.")
 
 
+@modes.usual
 def save(
     path: str | os.PathLike[str],
     params: dict[str, Any],
@@ -116,6 +118,7 @@ def save(
         checkpoint.save(folder, number or checkpoint.newest(folder) + 1, tensors, values, mode=mode)
 
 
+@modes.usual
 def load(
     path: str | os.PathLike[str],
     names: list[str],

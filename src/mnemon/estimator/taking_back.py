@@ -25,6 +25,7 @@ from mnemon.estimator.online import OnlineLearner
 from mnemon.estimator.statistics import OnlineStatistics
 from mnemon.learning.labels import Label, LabelTable
 from mnemon.learning.memory import EMPTY, sample_keys
+from mnemon.runtime import modes
 from mnemon.runtime.warn import warn
 
 
@@ -75,6 +76,7 @@ def _draft(model: Model) -> Iterator[Draft]:
         model.replace(draft.learner, draft.labels, draft.parts, draft.table)
 
 
+@modes.usual
 def forget_samples(model: Model, x: Tensor, y: list[Label]) -> None:
     """Take samples back. Statistics: exactly. A network: every memory row that equals one of them goes."""
     with _draft(model) as draft:
@@ -117,6 +119,7 @@ def _forget_rows(learner: OnlineLearner, x: Tensor, y: Tensor) -> None:
     method.refill(learner)
 
 
+@modes.usual
 def forget_class(model: Model, label: Label) -> None:
     """Take a class back: its column goes, the columns of the others close up in their order."""
     with _draft(model) as draft:
@@ -128,6 +131,7 @@ def forget_class(model: Model, label: Label) -> None:
         del draft.labels[gone]
 
 
+@modes.usual
 def rename(model: Model, names: list[tuple[Label, Label]]) -> None:
     """Give classes other labels, all at once; classes that then have the same label are one.
 
@@ -156,6 +160,7 @@ def rename(model: Model, names: list[tuple[Label, Label]]) -> None:
         draft.labels = [label for (_, label), _ in groups]
 
 
+@modes.usual
 def merge(model: Model, other: Model) -> None:
     """Take in what another model learned from other samples; classes with the same label are one."""
     if model is other:

@@ -42,6 +42,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
 from mnemon.learning.method import Method
 from mnemon.learning.objectives import Objective
+from mnemon.runtime import modes
 from mnemon.runtime.device import Engine, choose_device
 from mnemon.runtime.progress import SILENT, Progress
 from mnemon.runtime.signals import watched
@@ -66,6 +67,7 @@ def run(
 ) -> list[Record]: ...
 
 
+@modes.usual
 def run(
     method: str | type[Method],
     stream: str | streams.Stream,
