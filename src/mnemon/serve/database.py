@@ -69,6 +69,9 @@ def opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         _check(db, path)
+    except UnicodeDecodeError as error:  # of SQLite's message, which quotes a damaged schema
+        db.close()
+        raise damaged(path, error) from None
     except sqlite3.Error as error:
         db.close()
         if "locked" in str(error):
