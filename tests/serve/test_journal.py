@@ -210,7 +210,7 @@ def test_the_log_of_a_journal_that_was_moved_away_is_not_read_into_a_new_one(pat
 
 
 @pytest.mark.parametrize(
-    "damage", ["truncated", "cut short", "flipped payload", "flipped page", "not a database", "empty"]
+    "damage", ["truncated", "cut short", "flipped payload", "flipped page", "flipped schema", "not a database", "empty"]
 )
 def test_a_damaged_file_stops_the_start_with_a_sentence(path, damage):
     filled(path).close()
@@ -223,6 +223,8 @@ def test_a_damaged_file_stops_the_start_with_a_sentence(path, damage):
         content[content.rindex(bytes([7]) * 100) + 50] ^= 1
     elif damage == "flipped page":
         content[4096 * 6] ^= 0xFF  # what kind of page it is
+    elif damage == "flipped schema":
+        content[content.index(b"key BLOB NOT NULL") + 14] = 0xD5  # no UTF-8, and SQLite's message quotes it
     elif damage == "not a database":
         content[:16] = b"something else  "
     else:

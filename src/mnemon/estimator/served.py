@@ -54,7 +54,7 @@ def warn_of_unlearned(path: str | os.PathLike[str], beside: dict[str, Tensor]) -
         with reading(journal) as db:
             (position,) = db.execute("SELECT MAX(position) FROM events").fetchone()
             (start,) = db.execute("SELECT value FROM meta WHERE name = 'start'").fetchone()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if "locked" in str(error):
             warnings.warn(
                 f"the model {path} is being served: this is its last snapshot, without what it learned since.",

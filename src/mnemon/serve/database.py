@@ -72,6 +72,9 @@ def opened(path: Path) -> sqlite3.Connection:
             "PRAGMA secure_delete = ON"
         )  # what is deleted is overwritten: it may be what somebody asked to be deleted
         _check(db, path)
+    except UnicodeDecodeError as error:  # of SQLite's message, which quotes a damaged schema
+        db.close()
+        raise damaged(path, error) from None
     except sqlite3.Error as error:
         db.close()
         if "locked" in str(error):

@@ -335,7 +335,7 @@ class Learning:
         if position in state.retracted or position in self._to_unlearn:
             return lambda: None
         if event is None or event.kind != SAMPLES:
-            raise OutOfJournal(f"no request with the position {position} is in the journal (any more).")
+            raise OutOfJournal(f"the journal holds no request with the position {position}, or no longer.")
         retraction = Retraction(event.position, event.samples)
         if not state.is_learned(retraction) or state.subtracts:
             if position in state.refused:

@@ -45,7 +45,7 @@ BACKLOG = 256 * 2**20  # bytes that may wait to be learned
 
 
 class Busy(MnemonError):
-    """Too much waits; come again."""
+    """Too many samples wait to be learned; a later request may be accepted."""
 
     def __init__(self, sentence: str, retry_after: float) -> None:
         super().__init__(sentence)
@@ -245,7 +245,9 @@ class Service:
             raise Busy(learning.failed, 60)
         if learning.waiting_bytes > self._backlog:
             seconds = max(1.0, learning.waiting / max(learning.rate, 1.0))
-            raise Busy(f"{learning.waiting:,} samples wait to be learned, which is the limit; come again.", seconds)
+            raise Busy(
+                f"{learning.waiting:,} samples wait to be learned, which is the limit; try again later.", seconds
+            )
 
     def _check_labels(self, labels: list[Label]) -> None:
         if len(self._labels) + len(labels) > MAX_CLASSES:
@@ -263,7 +265,7 @@ class Service:
         """Learn what was predicted, with the label that came later; once."""
         payload = self.journal.kept(prediction)
         if payload is None:
-            raise Gone(f"there is no prediction {prediction}, or not any more.")
+            raise Gone(f"there is no prediction {prediction}, or it is no longer stored.")
         x: Any = decode(payload).x
         if not isinstance(x, list) and x.ndim == 4:
             x = channels_first(x)
@@ -297,7 +299,7 @@ class Service:
 
 
 class Gone(MnemonError):
-    """It was there once, perhaps; it is not any more."""
+    """What was asked for is not stored, or no longer."""
 
 
 class NothingLearned(MnemonError):

@@ -25,6 +25,6 @@ def has_unlearned_samples(folder: Path) -> bool:
             return position is not None
         with safetensors.safe_open(folder / f"{number:010d}.safetensors", framework="pt") as file:
             learned = int(file.get_tensor(f"{BESIDE}{NOTE}")[1])
-    except (sqlite3.Error, OSError, safetensors.SafetensorError):
+    except (sqlite3.Error, UnicodeDecodeError, OSError, safetensors.SafetensorError):
         return True
     return bool(position > learned)

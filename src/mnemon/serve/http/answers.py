@@ -25,8 +25,8 @@ class Acknowledged(BaseModel):
         description="samples acknowledged so far, with these; names the request in retract. null: a producer repeats a request "
         "before its last one, of which no position is kept"
     )
-    samples: int = Field(description="how many these were")
-    repeated: bool = Field(description="they had been acknowledged before, and count once")
+    samples: int = Field(description="the number of samples in this request")
+    repeated: bool = Field(description="true: this request had been acknowledged before; it counts once")
 
 
 class Guess(BaseModel):
@@ -42,8 +42,8 @@ class Prediction(BaseModel):
 
 class Predictions(BaseModel):
     predictions: list[Prediction]
-    learned: int = Field(description="samples that what predicted had learned")
-    id: str | None = Field(default=None, description="by which `label` tells the label later, with keep=true")
+    learned: int = Field(description="samples that the predicting state had learned")
+    id: str | None = Field(default=None, description="with keep=true: names these samples in `label`")
 
 
 class Retracted(BaseModel):
@@ -60,7 +60,7 @@ class ModelNames(BaseModel):
 
 class Rates(BaseModel):
     learned_per_second: float
-    waiting: int = Field(description="samples that are acknowledged and not learned")
+    waiting: int = Field(description="samples that are acknowledged and not learned yet")
     seconds_to_catch_up: float
 
 
@@ -78,18 +78,18 @@ class Drift(BaseModel):
 class ModelStatus(BaseModel):
     name: str
     acknowledged: int = Field(description="samples on the disk")
-    learned: int = Field(description="samples tried, in the order of positions")
-    published: int = Field(description="samples that predictions know of")
-    refused: int = Field(description="requests whose loss was not finite")
+    learned: int = Field(description="samples learned or refused, in the order of positions")
+    published: int = Field(description="samples that predictions use")
+    refused: int = Field(description="requests that could not be learned")
     classes: list[ClassCount]
-    shape: list[int] | None = Field(description="of a sample: [features] or [channels, height, width]")
+    shape: list[int] | None = Field(description="the shape of a sample: [features] or [channels, height, width]")
     dtype: str | None
-    features: list[str] | None = Field(description="their names, where they have some")
-    image_size: int = Field(description="pixels a side to which images are brought")
+    features: list[str] | None = Field(description="the names of the features, if they have names")
+    image_size: int = Field(description="images are scaled to this number of pixels per side")
     method: str
     drifts: list[Drift] = Field(description="classes whose samples changed, the last 100 times")
     rates: Rates
-    failed: str | None = Field(description="why no more samples are taken")
+    failed: str | None = Field(description="why the model accepts no more samples")
 
 
 class MemoryRow(BaseModel):
@@ -102,7 +102,7 @@ class Memory(BaseModel):
     source: Literal["memory", "exam"] = Field(
         description="what is replayed; of a learner that replays nothing, what is held out of learning"
     )
-    kept: int = Field(description="how many samples these are")
+    kept: int = Field(description="the number of these samples")
     classes: list[ClassCount]
     rows: list[MemoryRow]
 
@@ -115,8 +115,8 @@ class Point(BaseModel):
 
 class ExamClass(BaseModel):
     label: LabelValue
-    samples: int = Field(description="held out of learning")
-    accuracy: float = Field(description="the share of them that is predicted right now")
+    samples: int = Field(description="samples of this class that are held out of learning")
+    accuracy: float = Field(description="the share of them that the published state predicts correctly")
     best: float = Field(description="the highest share so far; best − accuracy is what was forgotten")
 
 

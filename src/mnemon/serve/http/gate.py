@@ -187,7 +187,7 @@ class Gate:
         is_status = re.fullmatch(r"/v1/models/[^/]+", path) is not None  # also of a model called "learn"
         needed = "predict" if is_status else NEEDED.get(path.rstrip("/").rpartition("/")[2])
         if not {needed, "admin"} & found.scopes:
-            raise Problem(403, f"this token has not the scope {needed or 'admin'}.")
+            raise Problem(403, f"this token lacks the scope {needed or 'admin'}.")
         self._spend(found)
 
     def _spend(self, token: Token) -> None:

@@ -33,7 +33,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         counters = {
             "acknowledged": CounterMetricFamily("mnemon_samples_acknowledged", "samples on the disk", labels=["model"]),
-            "learned": CounterMetricFamily("mnemon_samples_learned", "samples tried", labels=["model"]),
+            "learned": CounterMetricFamily("mnemon_samples_learned", "samples learned or refused", labels=["model"]),
             "published": CounterMetricFamily(
                 "mnemon_samples_published", "samples that predictions use", labels=["model"]
             ),

@@ -112,7 +112,7 @@ const lessons = new Lessons({
   changed: () => soon("classes", 0, showClasses),
   away: () => connection(false),
   slow: (error) => tell(`The server asks to wait: ${error.message}`, "slow"),
-  locked: () => login("This token is not the server's (any more)."),
+  locked: () => login("The server does not take this token (any more)."),
 });
 
 const known = () => (page.status?.classes ?? []).map((each) => each.label);
@@ -183,7 +183,7 @@ function soon(what, after, act) {
     try {
       await act();
     } catch (error) {
-      if (error.status === 401) login("This token is not the server's (any more).");
+      if (error.status === 401) login("The server does not take this token (any more).");
       else if (!(error instanceof api.Away)) console.warn(error.message);
     }
   }, after));
@@ -238,7 +238,7 @@ async function follow(name, signal) {
       await api.watch(`${api.model(name)}/events`, signal, (kind, event) => name === page.name && happened(kind, event));
     } catch (error) {
       if (signal.aborted) return;
-      if (error.status === 401) return login("This token is not the server's (any more).");
+      if (error.status === 401) return login("The server does not take this token (any more).");
       if (error.status === 404) return open();
       if (!(error instanceof api.Away)) tell(error.message, "follow");
     }
@@ -274,7 +274,7 @@ async function predict(content) {
     if (content.rows) sources.table.guessed(found.predictions.map((each) => each.label));
   } catch (error) {
     page.asked = null;
-    if (error.status === 401) login("This token is not the server's (any more).");
+    if (error.status === 401) login("The server does not take this token (any more).");
     else if (error.status === 422) guesses.empty(error.message);
   }
 }
