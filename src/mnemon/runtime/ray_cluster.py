@@ -20,8 +20,13 @@ from mnemon.errors import MnemonError
 
 logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
-# Nothing is sent home; tasks without a GPU see none, whatever Ray's default is.
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+# Nothing is sent home; tasks without a GPU see none, whatever Ray's default is; runs have the priority of the command, as
+# worker processes have it. By default Ray's have the lowest but four, and stand still while others use the cores.
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+    "RAY_worker_niceness": "0",
+}
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 

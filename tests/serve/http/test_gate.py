@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from starlette.routing import Route
@@ -183,10 +184,12 @@ def test_a_slow_rate_lets_a_request_pass(http):
     assert [client.get("/v1/models").status_code for _ in range(2)] == [200, 429]
 
 
-def test_a_token_has_a_rate(http):
+def test_a_token_has_a_rate(http, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: now[0]))
     client = http(rate=5)
-    answers = [client.get("/v1/models") for _ in range(12)]
-    assert answers[0].status_code == 200
-    refused = [answer for answer in answers if answer.status_code == 429]
-    assert refused
-    assert int(refused[0].headers["retry-after"]) >= 1
+    answers = [client.get("/v1/models") for _ in range(7)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    now[0] += 0.25
+    assert [client.get("/v1/models").status_code for _ in range(2)] == [200, 429]
