@@ -86,7 +86,7 @@ def main() -> None:
     args = parser.parse_args()
     header()
     torch.set_num_threads(1)
-    print("| samples | learned | asked about | learning, s | asking, s | asking / learning | learned per CPU second |")
+    print("| samples | learned | predicted before | learning, s | predicting, s | ratio | learned per CPU second |")
     print("|---|---|---|---|---|---|---|")
     learn, count = asking.learn, asking.count_right
     for name in args.only:

@@ -162,7 +162,9 @@ def fit(
     print(f"learned {count(done.learned, unit[:-1])}" + (f" ({', '.join(aside)})" if aside else "") + rate)
     accuracy, lately = done.journal.accuracy(), done.journal.lately()
     if accuracy is not None:
-        line = f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} {unit} asked about"
+        line = (
+            f"test-then-train accuracy: {accuracy:.1f} % of {done.journal.predicted:,} {unit} predicted before learning"
+        )
         print(line + (f"; of the last {LATELY:,}: {lately:.1f} %" if done.journal.predicted > LATELY else ""))
     print(f"model: {out} ({count(done.samples, unit[:-1])} learned, {count(len(done.labels), 'class')})")
 
