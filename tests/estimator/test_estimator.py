@@ -357,6 +357,15 @@ def test_other_kinds_of_samples_are_refused_with_a_sentence():
             clf.predict(bad)
 
 
+def test_a_network_that_does_not_fit_into_memory_is_one_sentence():
+    clf = OnlineClassifier("er", backbone=lambda: torch.nn.Linear(3, 10**14))  # 1 PiB
+    with pytest.raises(
+        MnemonError, match="the network for samples of 3 features as float32 does not fit into the memory"
+    ):
+        clf.partial_fit(np.zeros((2, 3), np.float32), [0, 1])
+    assert not clf.__sklearn_is_fitted__()
+
+
 def test_dates_are_refused_and_a_missing_one_is_no_number():
     """NumPy would take a missing date for −2⁶³, and one such row would ruin the scaling without a word."""
     day = pd.date_range("2024-01-01", periods=6)

@@ -1,7 +1,9 @@
 """Readers: every format has the same rows, any position can be gone on from, and what is no row is named."""
 
 import json
+import zipfile
 from decimal import Decimal
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -172,6 +174,15 @@ def test_labels_of_an_array_in_a_file_of_their_own(tmp_path):
     assert [y for chunk in chunks for y in chunk.y] == [1, 2] * 3
 
 
+def claiming(path):
+    """An array that says it has 80 TB, and has none."""
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**10, 1000)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    return path
+
+
 def forged(path):
     np.save(path, np.array([print], object), allow_pickle=True)
 
@@ -194,6 +205,7 @@ def forged(path):
         (lambda p: write(p / "t.csv", b"a,bird\n1,x\n"), Columns("bird", "key"), "unknown column of .*'key'"),
         (lambda p: write(p / "t.parquet", b"PAR1"), BIRDS, "is not a readable Parquet file"),
         (lambda p: write(p / "t.npz", b"PK"), NONE, "is not a readable .npz file of plain arrays"),
+        (lambda p: claiming(p / "t.npz"), NONE, "t.npz is not a readable .npz file of plain arrays"),
         (lambda p: write(p / "t.npy", b"\x93NUMPY"), NONE, "is not a readable .npy file of plain numbers"),
         (lambda p: forged(p / "t.npy") or p / "t.npy", NONE, "is not a readable .npy file of plain numbers"),
         (

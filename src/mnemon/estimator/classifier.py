@@ -205,19 +205,26 @@ class OnlineClassifier(RiverEstimator):
         check_seed(self.seed)
         shape, pixels = tuple(x.shape[1:]), x.dtype == torch.uint8
         given = resolve(self.get_params(deep=False), shape)
-        model = Model(
-            parameters.choice(given, shape),
-            Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
-            scaled=not pixels and isinstance(given["backbone"], str) and given["backbone"] != "identity",
-            backbone=given["backbone"],
-            seed=self.seed,
-            device=choose_device(self.device),
-            names=names,
-            exam=parameters.exam(self.exam),
-            half_life=self.half_life,
-            guarded=True,
-            table=None if growth is None else growth.table,
-        )
+        try:
+            model = Model(
+                parameters.choice(given, shape),
+                Inputs(shape, x.dtype) if pixels else Inputs(shape, x.dtype, 0.0, 1.0),
+                scaled=not pixels and isinstance(given["backbone"], str) and given["backbone"] != "identity",
+                backbone=given["backbone"],
+                seed=self.seed,
+                device=choose_device(self.device),
+                names=names,
+                exam=parameters.exam(self.exam),
+                half_life=self.half_life,
+                guarded=True,
+                table=None if growth is None else growth.table,
+            )
+        except RuntimeError as error:
+            if "allocate" not in str(error):  # as PyTorch says it
+                raise
+            raise MnemonError(
+                f"the network for samples of {values.kind(shape, x.dtype)} does not fit into the memory of this machine."
+            ) from None
         if pixels and model.choice.method.trains:
             values.warn_of_dark_pixels(x)
         dictionary = self._dictionary()

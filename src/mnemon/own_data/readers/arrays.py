@@ -85,7 +85,7 @@ def _load(path: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[Any] |
     try:
         with np.load(path, allow_pickle=False) as archive:
             found = {name.lower(): archive[name] for name in archive.files if name.lower() in ("x", "y")}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise MnemonError(f"{path} is not a readable .npz file of plain arrays ({_brief(error)}).") from None
     if "x" not in found:
         raise MnemonError(f"{path} holds no array x; an .npz file has the samples as x and their labels as y.")
