@@ -90,7 +90,7 @@ def _write(folder: Path, number: int, blob: bytes, text: bytes, mode: int = 0o66
     except OSError as error:
         kept = "the one before it is untouched, and the same command continues from there."
         if newest(folder) == 0:
-            kept = "it would have been the first, so nothing is kept, and the same command begins anew."
+            kept = "it would have been the first, so nothing is saved."
         raise MnemonError(
             f"the checkpoint {folder / f'{number:010d}'} could not be written ({error.strerror}); {kept}"
         ) from error

@@ -161,7 +161,7 @@ class Client:
                 self._disconnect()
                 if isinstance(problem, ssl.SSLError) and not isinstance(problem, CUT_OFF):
                     raise MnemonError(f"{self._parts.hostname} cannot be trusted: {_reason(problem)}.") from None
-                error = MnemonError(f"{self._parts.hostname} cannot be reached ({problem}).")
+                error = MnemonError(f"{self._parts.netloc.rpartition('@')[2]} cannot be reached ({problem}).")
             pause = min(2 * pause, MOST)
             wait = max(min(wait, MOST), pause * (0.5 + random.random() / 2))  # so that not all come at once
             if time.monotonic() + wait > end:

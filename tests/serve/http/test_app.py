@@ -74,6 +74,7 @@ def test_learn_predict_and_status(http):
     assert status["classes"] == [{"label": "a", "samples": 2}, {"label": "b", "samples": 2}]
     assert status["shape"] == [2]
     assert client.get("/v1/models").json() == {"models": ["model"]}
+    assert "[[0.2, 1.9]]" in is_problem(client.post(LEARN, json={"x": [0.2, 1.9], "y": "a"}), 422)
 
 
 def test_predictions_equal_those_of_the_library(http, tmp_path):

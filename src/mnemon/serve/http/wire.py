@@ -182,7 +182,12 @@ def decoded(content: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MnemonError(f"the body is not what is expected: {error}.") from None
+        hint = (
+            " (x is a list of samples, also if there is only one: [[0.2, 1.9]])"
+            if str(error).endswith("`$.x[0]`")
+            else ""
+        )
+        raise MnemonError(f"the body is not what is expected: {error}{hint}.") from None
 
 
 def array(x: list[Sample], kind: Kind | None) -> Any:
