@@ -140,7 +140,7 @@ def test_the_command_prints_what_the_record_says(tmp_path, capsys, monkeypatch):
     [
         (["--nets", "resnet"], "unknown network 'resnet'; did you mean 'resnet18'"),
         (["--methods", "err"], "unknown method 'err'; did you mean"),
-        (["--runs", "many"], "runs are numbers with commas"),
+        (["--runs", "many"], "runs are numbers separated by commas"),
         (["--runs", "0"], "numbers from 1 on"),
         (["--precision", "fp16"], "unknown precision 'fp16'"),
     ],

@@ -286,7 +286,7 @@ def test_bad_input_is_one_sentence_and_changes_nothing(models, data):
     [
         (lambda clf: clf.learn_one({"a": 1.0, "b": None}, "x"), "the feature 'b' is None, a missing value"),
         (lambda clf: clf.partial_fit(np.array([[1, "a"]], object), ["x"]), "X holds text: .*'a'.*features='open'"),
-        (lambda clf: clf.partial_fit({"a": [1, 2]}, [0, 1]), "as an array, a tensor, a frame or a list"),
+        (lambda clf: clf.partial_fit({"a": [1, 2]}, [0, 1]), "X must hold samples, and is one dict"),
         (
             lambda clf: clf.partial_fit(np.zeros((2, 9, 9, 3), np.uint8), [0, 1]).predict(
                 np.zeros((9, 9, 3), np.uint8)

@@ -16,10 +16,11 @@ from mnemon.errors import Diverged
 from mnemon.learning import plugins
 from mnemon.learning.build import choose
 from mnemon.learning.classifier import Classifier
-from mnemon.learning.classifiers import CLASSIFIERS, classifier
+from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.methods.er import ER
 from mnemon.learning.objectives import CrossEntropy, ProxyNCA
+from mnemon.learning.plugins import classifier
 
 
 def learner_with(memory_x, memory_y, objective=None):

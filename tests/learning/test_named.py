@@ -24,8 +24,9 @@ from mnemon.experiments.spec import Spec
 from mnemon.experiments.store import ResultFolder
 from mnemon.learning import backbones, named
 from mnemon.learning.classifier import Classifier
-from mnemon.learning.classifiers import CLASSIFIERS, classifier
+from mnemon.learning.classifiers import CLASSIFIERS
 from mnemon.learning.options import option
+from mnemon.learning.plugins import classifier
 from mnemon.report import groups, pairs
 from mnemon.report.commands import commands
 

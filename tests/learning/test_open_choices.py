@@ -156,6 +156,10 @@ def test_a_study_changes_one_choice():
                 assert len({json.dumps([s.stream, s.order, s.classifiers, s.options]) for s in specs}) == len(rows)
 
 
+def holding(records):
+    return Results(ROOT, RecordIndex(records))
+
+
 def test_a_cell_is_the_mean_of_its_records_or_not_run():
     there = ResultFolder(ROOT / "results").read()
     mine = [
@@ -169,32 +173,28 @@ def test_a_cell_is_the_mean_of_its_records_or_not_run():
 
     def cell(of_them):
         (line,) = (
-            li
-            for li in sensitivity.markdown(RecordIndex(of_them)).splitlines()
-            if li.startswith("| hybrid + NCM, random")
+            li for li in sensitivity.markdown(holding(of_them)).splitlines() if li.startswith("| hybrid + NCM, random")
         )
         return line.split(" | ")[1]
 
     assert cell(there) == cell(mine) == f"{mean:.2f} ± {half:.2f} ({forgetting:.2f})"
     assert cell([]) == "not run"
     assert cell(mine[:1]).endswith(", 1 of 5 runs")
-    assert set(sensitivity.markdown(RecordIndex([])).replace("|", " ").split()) >= {"not", "run"}
-    assert "±" not in sensitivity.markdown(RecordIndex([]))
+    assert set(sensitivity.markdown(holding([])).replace("|", " ").split()) >= {"not", "run"}
+    assert "±" not in sensitivity.markdown(holding([]))
 
 
 def test_missing_runs_are_each_named_once():
-    specs = sensitivity.missing(RecordIndex([]), ["split-mnist", "smooth-mnist"])
+    specs = sensitivity.missing(holding([]), ["split-mnist", "smooth-mnist"])
     keys = [s.key(s.choice(), str(protocol.parse(s.stream)), "-", {"device": "cpu"}) for s in specs]
     assert len(set(keys)) == len(keys)
     trained = {s.classifiers for s in specs if s.method == "er" and s.order == "natural" and s.stream == "split-mnist"}
     assert ("ncm", "ncm-raw", "ncm-unit", "softmax") in trained  # one training, read four ways
     assert {s.split for s in specs} == {"test"}
     assert {s.cell for s in specs} == {"sensitivity"}
-    assert (
-        sensitivity.missing(RecordIndex(ResultFolder(ROOT / "results").read()), ["split-mnist", "smooth-mnist"]) == []
-    )
+    assert sensitivity.missing(Results.read(ROOT / "results"), ["split-mnist", "smooth-mnist"]) == []
     with pytest.raises(MnemonError, match="did you mean 'split-mnist'"):
-        sensitivity.missing(RecordIndex([]), ["split-mnits"])
+        sensitivity.missing(holding([]), ["split-mnits"])
 
 
 def test_reproduce_makes_what_the_tables_miss(tmp_path):
