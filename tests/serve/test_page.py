@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import struct
+import tarfile
 import threading
 import time
 import types
@@ -448,7 +449,7 @@ TRANSFER = """(element, [kind, bytes]) => {
 
 
 @pytest.mark.slow
-def test_pictures_are_dropped_on_a_class_or_pasted_and_the_model_downloaded(tab):
+def test_pictures_are_dropped_on_a_class_or_pasted_and_the_model_downloaded(tab, tmp_path):
     tab.open().add("red", "blue")
     for name, colour in (("red", (250, 0, 0)), ("blue", (0, 0, 250))):
         tab.card(name).evaluate(TRANSFER, ["drop", list(png(colour))])
@@ -462,8 +463,11 @@ def test_pictures_are_dropped_on_a_class_or_pasted_and_the_model_downloaded(tab)
     )
     assert tab.status()["acknowledged"] == 2
     tab.check()
-    tab.find("#download").click()
-    tab.wait(lambda: "not been saved yet" in tab.find("#notices").inner_text(), "there is no snapshot")
+    with tab.page.expect_download() as download:
+        tab.find("#download").click()
+    with tarfile.open(download.value.path()) as tar:
+        tar.extractall(tmp_path / "downloaded", filter="data")
+    assert OnlineClassifier.load(tmp_path / "downloaded").n_seen_ == 2  # of what was taught a moment ago
 
 
 @pytest.mark.slow

@@ -347,12 +347,14 @@ $("add").addEventListener("submit", (event) => {
 });
 $("download").addEventListener("click", async () => {
   try {
-    const answer = await api.ask(`${api.model(page.name)}/snapshot`);
+    const place = `${api.model(page.name)}/snapshot`;
+    await api.ask(place, { method: "POST" }); // of all that was taught
+    const answer = await api.ask(place);
     const link = make("a", { href: URL.createObjectURL(await answer.blob()), download: `${page.name}.tar` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   } catch (error) {
-    tell(error.status === 404 ? "The model has not been saved yet; it is now and then, and when the server stops." : error.message, "download");
+    tell(error.message, "download");
   }
 });
 
