@@ -64,9 +64,8 @@ def _table(purpose: str) -> int:
     if ":" not in purpose:
         raise MnemonError(f"unknown purpose {purpose!r} of random numbers; one of your own is METHOD:PURPOSE.")
     number = 2**63 | int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8]) >> 1
-    return min(
-        int(float(number)), 2**64 - 2**11
-    )  # rounded as in 0.2, where NumPy took both words of the key for floats
+    # Rounded as in 0.2, where NumPy took both words of the key for floats.
+    return min(int(float(number)), 2**64 - 2**11)
 
 
 def uniform(seed: int, purpose: str, start: int, count: int) -> NDArray[np.float64]:

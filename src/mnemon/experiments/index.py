@@ -28,11 +28,11 @@ class RecordIndex:
         with one seed the later one counts."""
         choice = spec.choice()
         stream, options = str(protocol.parse(spec.stream)), choice.options()
+        # The name decides; but a search leaves thousands of records, and to make a name takes longer than to compare options.
         return {
             r["seed"]: r
             for r in self._by.get((stream, spec.method, choice.objective.name, classifier), ())
-            if r.get("options")
-            == options  # the name decides; but a search leaves thousands, and to make a name takes longer
+            if r.get("options") == options
             and checksum in (None, r["data"]["checksum"])
             and r["run"] == replace(spec, seed=r["seed"]).key(choice, stream, r["data"]["checksum"], r.computed)
         }

@@ -32,10 +32,9 @@ class Costs(NamedTuple):
     memory: int = 0  # samples kept, of as many as there are …
     kept: float = 0.0  # … each adds this to a question
     free_until: int = 0  # samples: before, no question costs anything to speak of
-    fewest: int = (
-        0  # samples to ask about; where there is such a bound, and until the memory is full, a question is asked …
-    )
-    # … only when twice as many samples were learned as at the one before
+    # Samples to ask about; where there is such a bound, and until the memory is full, a question is asked only when twice as
+    # many samples were learned as at the one before.
+    fewest: int = 0
 
 
 def costs(model: Model) -> Costs:

@@ -98,9 +98,8 @@ def extra_bytes(row: Row) -> int | None:
         return None
     columns = method.columns.values()
     beside = sum((8 if isinstance(each.fill, int) else 4) * (100 if each.per_class else 1) for each in columns)
-    return (
-        beside + 3 * math.prod(times.SHAPES[COST_STREAM]) * method.edits_memory
-    )  # an image that is edited is float32, not bytes
+    # An image that is edited is float32, not bytes.
+    return beside + 3 * math.prod(times.SHAPES[COST_STREAM]) * method.edits_memory
 
 
 class Point(NamedTuple):

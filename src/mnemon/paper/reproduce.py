@@ -76,9 +76,8 @@ class Reproduction:
         plans = self.plans(here)
         if runs := _in_order(plans):
             maker.run(runs, self.out)
-        self.out.mkdir(
-            parents=True, exist_ok=True
-        )  # where nothing was to be run; only now, since a mistake changes nothing
+        # Where nothing was to be run; only now, since a mistake changes nothing.
+        self.out.mkdir(parents=True, exist_ok=True)
         measuring = {plan.target for plan in plans if plan.measurements}
         for target in (target for target in self.targets if target.name in measuring):
             # Planned anew: runs that were just made have their scores, and targets share measurements.

@@ -63,14 +63,12 @@ def opened(path: Path) -> sqlite3.Connection:
         raise damaged(path, "its write-ahead log is broken in the middle")
     db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
-        db.execute(
-            "PRAGMA locking_mode = EXCLUSIVE"
-        )  # first: the log then needs no shared memory, and nobody else reads
+        # First: the log then needs no shared memory, and nobody else reads.
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        db.execute(
-            "PRAGMA secure_delete = ON"
-        )  # what is deleted is overwritten: it may be what somebody asked to be deleted
+        # What is deleted is overwritten: it may be what somebody asked to be deleted.
+        db.execute("PRAGMA secure_delete = ON")
         _check(db, path)
     except UnicodeDecodeError as error:  # of SQLite's message, which quotes a damaged schema
         db.close()

@@ -61,9 +61,7 @@ class Search(ABC):
     held: Protocol = field(default_factory=Protocol)
     checksum: str = ""  # of the dataset
     candidates: list[Candidate] = field(default_factory=list)  # the best first, once a round is over
-    recalled: dict[str, set[int]] = field(
-        default_factory=dict
-    )  # by candidate, the seeds that diverged in an earlier search
+    recalled: dict[str, set[int]] = field(default_factory=dict)  # candidate → seeds that diverged in an earlier search
     number: int = 1  # of the log, among those of searches that differ in seeds or fixed values only
 
     @property
