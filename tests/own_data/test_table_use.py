@@ -225,7 +225,7 @@ def test_the_sentence_of_a_first_save_that_failed_names_no_earlier_one(tmp_path,
     monkeypatch.setattr(files, "write", full)
     _, err = run(*words, code=2, capsys=capsys)
     assert (
-        "(No space left on device); it would have been the first, so nothing is kept, and the same command begins"
+        "(No space left on device); it would have been the first, so nothing is saved"
         in err
     )
     assert not (tmp_path / "model").exists()
