@@ -57,13 +57,19 @@ from mnemon.learning.methods.er import ER
 HERE = Path(__file__).parent
 
 
+def tell(name, text):
+    part = HERE / f"{name} {os.getpid()}"
+    part.write_text(text)
+    part.replace(HERE / name)  # who reads it never finds half of it
+
+
 class Slow(ER):
     name = "slow"
     summary = "waits"
 
     def write(self, learner, x, y, draws, done):
-        (HERE / "pid").write_text(str(os.getpid()))
-        (HERE / "gpu").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        tell("pid", str(os.getpid()))
+        tell("gpu", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         if not (HERE / "gate").exists():
             time.sleep(0.05)
         return super().write(learner, x, y, draws, done)
@@ -244,7 +250,7 @@ def test_a_signal_saves_and_a_cluster_of_our_own_is_private_and_ends_with_the_co
     with started([*command, "--on", "ray", "--jobs", "2"], stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: midway(tmp_path / "out") or process.poll() is not None)
         before = midway(tmp_path / "out")
-        wait_for((slow.parent / "pid").read_text)  # it is empty while it is written
+        wait_for((slow.parent / "pid").exists)
         priority = os.getpriority(os.PRIO_PROCESS, int((slow.parent / "pid").read_text()))
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130

@@ -224,10 +224,7 @@ def test_the_sentence_of_a_first_save_that_failed_names_no_earlier_one(tmp_path,
     words = ("fit", str(path), "--out", str(tmp_path / "model"), "--label", "bird", "--method", "slda")
     monkeypatch.setattr(files, "write", full)
     _, err = run(*words, code=2, capsys=capsys)
-    assert (
-        "(No space left on device); it would have been the first, so nothing is saved"
-        in err
-    )
+    assert "(No space left on device); it would have been the first, so nothing is saved" in err
     assert not (tmp_path / "model").exists()
     monkeypatch.setattr(files, "write", original)
     run(*words, capsys=capsys)
