@@ -140,6 +140,46 @@ def test_training_as_each_network_alone(networks, x):
         assert got[1][name].stride() == leaf.stride(), name
 
 
+@pytest.fixture
+def groups(monkeypatch):
+    """Three neighbouring pixels are one row of every product; they divide none of the maps' widths."""
+    from mnemon.learning.stacked import kernels
+
+    for name in ("FORWARD", "BACKWARD", "WEIGHTS"):
+        table = {most: tiles._replace(columns=32, group=3) for most, tiles in getattr(kernels, name).items()}
+        monkeypatch.setattr(kernels, name, table)
+
+
+@interpreted
+def test_neighbouring_pixels_as_one_row_change_nothing(networks, x, groups):
+    expected = alone(copy.deepcopy(networks), x)
+    compare(together(networks, x, expected[-1]), expected, 2e-5)
+
+
+@interpreted
+@pytest.mark.parametrize("grouped", [False, True])
+def test_inference_as_each_network_alone(networks, x, grouped, request):
+    """Without gradients a layer is one kernel, which stores nothing in between."""
+    from mnemon.learning.stacked import resnet
+
+    if grouped:
+        request.getfixturevalue("groups")
+    for net in networks:
+        net.eval()
+    parameters, buffers = stack_module_state(networks)
+    tensors = {f"net.{name}": t.detach() for name, t in (parameters | buffers).items()}
+    entry, kept = Entry(copy.deepcopy(networks[0])), {name: t.clone() for name, t in buffers.items()}
+    with torch.no_grad():
+        maps = torch.vmap(lambda tensors, x: functional_call(entry, tensors, (x,)))(tensors, x)
+        expected = torch.stack([net.blocks(net.stem(images)) for net, images in zip(networks, x, strict=True)])
+    assert close(maps, expected, 2e-5)
+    assert all(torch.equal(buffers[name], kept[name]) for name in kept)
+    differentiated = resnet.blocks(
+        networks[0], x[0], False, "fp32"
+    ).detach()  # the same arithmetic, in two kernels a layer
+    assert torch.equal(maps[0], differentiated)
+
+
 @interpreted
 def test_eval_on_the_same_images_as_each_network_alone(networks, x):
     """Images that are not batched reach all runs, and their gradient is the sum over them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mnemon import rng
@@ -17,6 +18,7 @@ from mnemon.learning.options import option
 if TYPE_CHECKING:
     from mnemon.learning.learner import Learner
 
+PIECES = 256  # of a long product on a GPU
 FIRST_SCORE = 0.1  # of the first batch, which there is nothing to compare with
 
 
@@ -72,7 +74,9 @@ class GSS(Method):
         reference = learner.replay(rows.flatten())
         g = learner.batch_gradients(learner.normalise(x)[:, None], y[:, None])  # of each sample
         G = learner.batch_gradients(reference.x.reshape(*rows.shape, *x.shape[1:]), reference.y.reshape(rows.shape))
-        dots = torch.stack([a @ b.T for a, b in zip(g, G, strict=True)]).sum(0)  # g_i · G_k [b, n]
+        if g[0].is_cuda:  # one product instead of sixty
+            g, G = [torch.cat(g, 1)], [torch.cat(G, 1)]
+        dots = torch.stack([products(a, b) for a, b in zip(g, G, strict=True)]).sum(0)  # g_i · G_k [b, n]
         score = (dots / (lengths(g)[:, None] * lengths(G)).clamp(min=1e-30)).amax(1)  # s_i [b]
         if "write" in draws:  # there is room
             memory.write(draws["write"], x, y, score=score)
@@ -86,6 +90,14 @@ class GSS(Method):
         diverse = dots.mean(0).amax() < 0
         taken = diverse & (draws["accept"][:pairs] * (old + new) < old)
         memory.write(torch.where(taken, slots, memory.size), x[:pairs], y[:pairs], score=score[:pairs])
+
+
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b.T of few and long rows. On a GPU in pieces: one multiprocessor would make nearly all of the whole product."""
+    if not a.is_cuda:
+        return a @ b.T
+    a, b = (F.pad(t, (0, -t.shape[1] % PIECES)).reshape(len(t), PIECES, -1) for t in (a, b))
+    return torch.einsum("ipk,jpk->pij", a, b).sum(0)
 
 
 def lengths(g: list[Tensor]) -> Tensor:

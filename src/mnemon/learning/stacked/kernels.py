@@ -24,7 +24,7 @@ EPS = tl.constexpr(1e-5)  # of nn.BatchNorm2d
 MOMENTUM = tl.constexpr(0.1)
 
 FLAT = 1024  # numbers a program of an element-wise kernel does
-ENOUGH = 4 * 132  # programs that keep a large device busy
+ENOUGH = 4 * 132  # programs that give every multiprocessor of a large device some
 
 
 class Numbers(NamedTuple):
@@ -49,40 +49,51 @@ class Tiles(NamedTuple):
     depth: int
     warps: int = 4
     stages: int = 3
+    group: int = 1  # neighbouring pixels that make one row of the matrix (see `arrange`)
 
 
-# By channels, up to so many: the fastest of some tried on an H200 with 15 runs of 20 images.
-FORWARD = {  # pixels × output channels
+# By channels, up to so many: the fastest of some tried on an H200 with 15 runs of 20 images of 84×84 and of 32×32.
+FORWARD = {  # (groups of) pixels × output channels
     16: Tiles(128, 16, 32),
-    32: Tiles(256, 32, 32, stages=1),
+    32: Tiles(128, 64, 16, stages=4, group=2),
     64: Tiles(128, 64, 32),
-    80: Tiles(256, 32, 32),
+    80: Tiles(64, 128, 32),
     math.inf: Tiles(64, 64, 32, stages=4),
 }
-BACKWARD = {  # pixels × input channels. Two warps: with four the compiler takes wgmma, which wants the weights turned first
+BACKWARD = {  # (groups of) pixels × input channels
+    16: Tiles(64, 16, 32, warps=2),
+    32: Tiles(64, 64, 32, group=2),
+    64: Tiles(64, 64, 32),
+    80: Tiles(64, 128, 32),
+    math.inf: Tiles(64, 64, 32, stages=4),
+}
+STRIDED = {  # the same, at stride 2. Two warps: with four the compiler takes wgmma, which wants the weights turned first
     16: Tiles(64, 16, 32, warps=2),
     32: Tiles(64, 32, 32, warps=2, stages=1),
     64: Tiles(64, 64, 32, warps=2),
     80: Tiles(64, 32, 32, warps=2),
     math.inf: Tiles(64, 64, 32, warps=2),
 }
-WEIGHTS = {  # output channels × weights of each; the depth is pixels
+WEIGHTS = {  # output channels × weights of each; the depth is (groups of) pixels
     16: Tiles(16, 128, 32),
     32: Tiles(32, 128, 32),
     64: Tiles(64, 64, 32, warps=2, stages=1),
     math.inf: Tiles(32, 128, 32),
 }
+STEM_WEIGHTS = {math.inf: Tiles(64, 64, 32, warps=2, stages=1, group=3)}  # the same, of images
 
 
-def tiles_for(channels: int, table: dict[float, Tiles]) -> Tiles:
-    return next(tiles for most, tiles in table.items() if channels <= most)
+def tiles_for(channels: int, width: int, table: dict[float, Tiles]) -> Tiles:
+    tiles = next(tiles for most, tiles in table.items() if channels <= most)
+    return tiles if width >= tiles.group else tiles._replace(group=1)
 
 
 def split(pixels: int, programs: int, depth: int) -> tuple[int, int]:
-    """Into how many parts of how many pixels a sum over pixels is split, so that there are some programs for every
-    multiprocessor and yet some steps for every program."""
-    parts = max(1, min(ENOUGH // programs, pixels // (4 * depth)))
-    share = triton.cdiv(triton.cdiv(pixels, parts), depth) * depth
+    """Into how many parts of how many pixels a sum over pixels is split: for some programs on every multiprocessor with
+    four steps of the sum at least, and for many, so that the last ones leave few idle, with forty."""
+    some = min(ENOUGH // programs, pixels // (4 * depth))
+    many = min(4 * ENOUGH // programs, pixels // (40 * depth))
+    share = triton.cdiv(triton.cdiv(pixels, max(some, many, 1)), depth) * depth
     return triton.cdiv(pixels, share), share
 
 
@@ -92,6 +103,15 @@ class Norm(NamedTuple):
     y: Tensor  # [R, N, H, W, C], the convolution's output
     mean: Tensor  # [R, C]
     rstd: Tensor  # [R, C]
+    gamma: Tensor  # [R, C]
+    beta: Tensor  # [R, C]
+
+
+class Running(NamedTuple):
+    """One BatchNorm in eval mode."""
+
+    mean: Tensor  # [R, C]
+    var: Tensor  # [R, C]
     gamma: Tensor  # [R, C]
     beta: Tensor  # [R, C]
 
@@ -148,62 +168,132 @@ def load_input(x: Tensor, numbers: Numbers) -> Tensor:
 
 
 @triton.jit
+def _arrange(
+    w, out, total, O: tl.constexpr, SIDE: tl.constexpr, I: tl.constexpr, C: tl.constexpr, STRIDE: tl.constexpr,
+    G: tl.constexpr, TURN: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    WIDE: tl.constexpr = SIDE + (G - 1) * STRIDE
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    run = tl.program_id(1)
+    c, row, o, g = i % C, i // (C * WIDE) % SIDE, i // (C * WIDE * SIDE) % O, i // (C * WIDE * SIDE * O)
+    column = i // C % WIDE - g * STRIDE
+    inside = (i < total) & (column >= 0) & (column < SIDE) & (c < I)
+    if TURN:
+        source = ((c * SIDE + SIDE - 1 - row) * SIDE + SIDE - 1 - column) * O + o
+    else:
+        source = ((o * SIDE + row) * SIDE + column) * I + c
+    v = tl.load(w + run * (O * SIDE * SIDE * I) + source, mask=inside, other=0.0)
+    tl.store(out + run * total + i, v, mask=i < total)
+
+
+def arrange(w: Tensor, group: int, stride: int, channels: int, turn: bool = False) -> Tensor:
+    """Weights [R, O, k, k, I] → [R, group·O, k, k', channels]: those of `group` neighbouring outputs, over the one window
+    of k' = k + (group − 1)·stride columns that holds all of theirs; zeros where an output's own window does not reach.
+    `turn`: of the weights turned by 180°, with inputs and outputs exchanged.
+
+    With few channels, a product of single pixels is narrower than a tile and reads each pixel nine times. Two pixels make a
+    row of the product twice as wide, and each is read six times."""
+    runs, outputs, side, _, inputs = w.shape
+    if turn:
+        outputs, inputs = inputs, outputs
+    elif group == 1 and inputs == channels:
+        return w
+    out = w.new_empty((runs, group * outputs, side, side + (group - 1) * stride, channels))
+    total = out[0].numel()
+    _arrange[triton.cdiv(total, FLAT), runs](
+        w, out, total, O=outputs, SIDE=side, I=inputs, C=channels, STRIDE=stride, G=group, TURN=turn, BLOCK=FLAT
+    )
+    return out
+
+
+def rearranged(dw: Tensor, group: int, stride: int, outputs: int, inputs: int) -> Tensor:
+    """The gradient of what `arrange` made → that of the weights [R, O, k, k, I]."""
+    side = dw.shape[2]
+    each = dw.unflatten(1, (group, outputs))[..., :inputs]
+    parts = [each[:, g, :, :, g * stride : g * stride + side] for g in range(group)]
+    return parts[0].contiguous() if group == 1 else torch.stack(parts).sum(0)
+
+
+@triton.jit
+def _place(m, groups, H: tl.constexpr, W: tl.constexpr, G: tl.constexpr):
+    """Row, column and image of the first pixel of each group m of G neighbours, on maps of H × W; and the column from
+    which on the pixels are its own: the last group of a row reaches back into the one before where G does not divide W."""
+    WG: tl.constexpr = (W + G - 1) // G
+    at = tl.minimum(m, groups - 1)  # rows past the end read the last group and are not written
+    own = at % WG * G
+    return at // WG % H, tl.minimum(own, W - G), at // (H * WG), own
+
+
+@triton.jit
+def _window_products(
+    acc, from_x, from_w, columns, ROW: tl.constexpr, WIDE: tl.constexpr, K: tl.constexpr, DOT: tl.constexpr,
+    BK: tl.constexpr,
+):  # fmt: skip
+    """acc + windows × weights: a row of a window is WIDE numbers, one after the other, the next row ROW numbers on."""
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        window = k // WIDE * ROW + k % WIDE
+        a = tl.load(from_x + window[None, :], mask=(k < K)[None, :], other=0.0)
+        b = tl.load(from_w + k[:, None], mask=(k < K)[:, None] & columns[None, :], other=0.0)
+        acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
+    return acc
+
+
+@triton.jit
 def _convolve(
-    x, w, y, stats, pixels, x_run, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr, O: tl.constexpr,
-    SIDE: tl.constexpr, STRIDE: tl.constexpr, STATS: tl.constexpr, DOT: tl.constexpr, BM: tl.constexpr,
-    BO: tl.constexpr, BK: tl.constexpr,
+    x, w, y, stats, groups, x_run, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, STATS: tl.constexpr, DOT: tl.constexpr, G: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
-    K: tl.constexpr = SIDE * SIDE * C
+    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C
     tile, run = tl.program_id(0), tl.program_id(2)
     m = tile * BM + tl.arange(0, BM)
-    o = tl.program_id(1) * BO + tl.arange(0, BO)
-    rows, columns = m < pixels, o < O
-    # Rows past the end read the last pixel and are not written: the loop needs no mask for them.
-    at = tl.minimum(m, pixels - 1)
-    row, column, image = at // WO % HO, at % WO, at // (HO * WO)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, output channel)
+    columns = n < G * O
+    row, column, image, own = _place(m, groups, HO, WO, G)
     # The upper left pixel of the window; a window of 1 starts in its middle.
     corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
-    from_x = x + run * x_run + corner[:, None] * C
-    from_w = w + run * (O * SIDE * SIDE * I) + o[None, :] * (SIDE * SIDE * I)
-    acc = tl.zeros((BM, BO), dtype=tl.float32)
-    for start in range(0, K, BK):
-        k = start + tl.arange(0, BK)
-        window = k // (SIDE * C) * ((W + 2) * C) + k % (SIDE * C)  # a row of the window is contiguous
-        a = tl.load(from_x + window[None, :], mask=(k < K)[None, :], other=0.0)
-        real = (k < K) & (k % C < I)  # the last channels of an image's pixel may be filling
-        b = tl.load(from_w + (k // C * I + k % C)[:, None], mask=real[:, None] & columns[None, :], other=0.0)
-        acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
+    acc = _window_products(
+        tl.zeros((BM, BN), dtype=tl.float32), x + run * x_run + corner[:, None] * C,
+        w + run * (G * O * SIDE * WIDE) + n[None, :] * (SIDE * WIDE), columns, (W + 2) * C, WIDE, SIDE * WIDE, DOT, BK,
+    )  # fmt: skip
     value = acc.to(y.dtype.element_ty)
-    tl.store(y + run * (pixels * O) + m[:, None] * O + o[None, :], value, mask=rows[:, None] & columns[None, :])
+    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // O >= own[:, None])
+    pixel = (image * HO + row) * WO + column
+    tl.store(y + run * (groups // ((WO + G - 1) // G) * (WO * O)) + pixel[:, None] * O + n[None, :], value, mask=there)
     if STATS:
-        # The tile's mean and Σ(v − mean)², of the values as they are stored.
-        v = tl.where(rows[:, None], value.to(tl.float32), 0.0)
-        mean = tl.sum(v, axis=0) / tl.minimum(BM, pixels - tile * BM).to(tl.float32)
-        d = tl.where(rows[:, None], v - mean[None, :], 0.0)
-        to = stats + (run * tl.num_programs(0) + tile) * (2 * O) + o
+        # How many, their mean and Σ(v − mean)², of the values as they are stored, for each place in a group.
+        count = tl.sum(there.to(tl.float32), axis=0)
+        v = tl.where(there, value.to(tl.float32), 0.0)
+        mean = tl.sum(v, axis=0) / tl.maximum(count, 1.0)
+        d = tl.where(there, v - mean[None, :], 0.0)
+        to = stats + ((run * tl.num_programs(0) + tile) * G + n // O) * (3 * O) + n % O
         tl.store(to, mean, mask=columns)
         tl.store(to + O, tl.sum(d * d, axis=0), mask=columns)
+        tl.store(to + 2 * O, count, mask=columns)
 
 
-def convolve(x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool) -> tuple[Tensor, Tensor, int]:
-    """x [R, N, H+2, W+2, C] with a halo, w [R, O, k, k, I] → y [R, N, Ho, Wo, O], and for BatchNorm the mean and the
-    centred sum of squares of each tile [R, T, 2, O], and the pixels of a tile."""
-    runs, outputs, side, _, inputs = w.shape
+def convolve(
+    x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool, tiles: Tiles | None = None
+) -> tuple[Tensor, Tensor]:
+    """x [R, N, H+2, W+2, C] with a halo, w [R, O, k, k, I] → y [R, N, Ho, Wo, O], and for BatchNorm the mean, the centred
+    sum of squares and the number of pixels of each tile [R, T, 3, O]."""
+    runs, outputs, side, _, _ = w.shape
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
-    pixels = n * ho * wo
-    t = tiles_for(outputs, FORWARD)
-    count = triton.cdiv(pixels, t.rows)
+    t = tiles or tiles_for(outputs, wo, FORWARD)
+    groups = n * ho * triton.cdiv(wo, t.group)
+    count = triton.cdiv(groups, t.rows)
     y = room((runs, n, ho, wo, outputs), numbers.storage, x.device)
-    stats = room((runs, count if statistics else 0, 2, outputs), torch.float32, x.device)
-    _convolve[count, triton.cdiv(outputs, t.columns), runs](
-        x, w, y, stats, pixels, 0 if len(x) == 1 else x[0].numel(),
-        H=h, W=width, C=channels, I=inputs, O=outputs, SIDE=side, STRIDE=stride, STATS=statistics, DOT=numbers.dot,
-        BM=t.rows, BO=t.columns, BK=t.depth, num_warps=t.warps, num_stages=t.stages,
+    stats = room((runs, count * t.group if statistics else 0, 3, outputs), torch.float32, x.device)
+    _convolve[count, triton.cdiv(t.group * outputs, t.columns), runs](
+        x, arrange(w, t.group, stride, channels), y, stats, groups, 0 if len(x) == 1 else x[0].numel(),
+        H=h, W=width, C=channels, O=outputs, SIDE=side, STRIDE=stride, STATS=statistics, DOT=numbers.dot,
+        G=t.group, BM=t.rows, BN=t.columns, BK=t.depth, num_warps=t.warps, num_stages=t.stages,
     )  # fmt: skip
-    return y, stats, t.rows
+    return y, stats
 
 
 # --- BatchNorm and ReLU
@@ -211,8 +301,8 @@ def convolve(x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bo
 
 @triton.jit
 def _statistics(
-    stats, mean_, rstd_, running_mean, running_var, pixels, tiles, tile_pixels, C: tl.constexpr,
-    TRAINING: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr,
+    stats, mean_, rstd_, running_mean, running_var, pixels, tiles, C: tl.constexpr, TRAINING: tl.constexpr,
+    BT: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(0)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -225,19 +315,18 @@ def _statistics(
         sums = tl.zeros((BT, BC), dtype=tl.float32)
         for start in range(0, tiles, BT):
             t = start + tl.arange(0, BT)
-            count = tl.minimum(tile_pixels, pixels - t * tile_pixels).to(tl.float32)
             there = (t < tiles)[:, None] & columns[None, :]
-            at = stats + (run * tiles + t)[:, None] * (2 * C) + c[None, :]
-            sums += count[:, None] * tl.load(at, mask=there, other=0.0)
+            at = stats + (run * tiles + t)[:, None] * (3 * C) + c[None, :]
+            sums += tl.load(at + 2 * C, mask=there, other=0.0) * tl.load(at, mask=there, other=0.0)
         mean = tl.sum(sums, axis=0) / n
         squares = tl.zeros((BT, BC), dtype=tl.float32)
         for start in range(0, tiles, BT):
             t = start + tl.arange(0, BT)
-            count = tl.minimum(tile_pixels, pixels - t * tile_pixels).to(tl.float32)
             there = (t < tiles)[:, None] & columns[None, :]
-            at = stats + (run * tiles + t)[:, None] * (2 * C) + c[None, :]
+            at = stats + (run * tiles + t)[:, None] * (3 * C) + c[None, :]
             d = tl.load(at, mask=there, other=0.0) - mean[None, :]
-            squares += tl.where(there, tl.load(at + C, mask=there, other=0.0) + count[:, None] * d * d, 0.0)
+            count = tl.load(at + 2 * C, mask=there, other=0.0)
+            squares += tl.where(there, tl.load(at + C, mask=there, other=0.0) + count * d * d, 0.0)
         total = tl.sum(squares, axis=0)
         var = total / n
         tl.store(running_mean + run * C + c, old_mean * (1 - MOMENTUM) + mean * MOMENTUM, mask=columns)
@@ -250,14 +339,14 @@ def _statistics(
 
 
 def statistics(
-    stats: Tensor, tile_pixels: int, pixels: int, running_mean: Tensor, running_var: Tensor, training: bool
+    stats: Tensor, pixels: int, running_mean: Tensor, running_var: Tensor, training: bool
 ) -> tuple[Tensor, Tensor]:
     """mean and rstd [R, C] of the batch, of which the running statistics take their share; or of the running ones."""
     runs, c = running_mean.shape
     mean, rstd = torch.empty_like(running_mean), torch.empty_like(running_var)
     _statistics[runs, triton.cdiv(c, 4)](
-        stats, mean, rstd, running_mean, running_var, pixels, stats.shape[1], tile_pixels,
-        C=c, TRAINING=training, BT=128, BC=4,
+        stats, mean, rstd, running_mean, running_var, pixels, stats.shape[1], C=c,
+        TRAINING=training, BT=128, BC=4,
     )  # fmt: skip
     return mean, rstd
 
@@ -314,20 +403,100 @@ def activate(norm: Norm, short: Tensor | Norm | None, numbers: Numbers, halo: bo
     return out
 
 
+# --- convolution, BatchNorm and ReLU at once, where the statistics are known before and nothing is differentiated
+
+
+@triton.jit
+def _infer(
+    x, w, out, mean, var, gamma, beta, short, groups, x_run, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr,
+    O: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, SHORT: tl.constexpr, RELU: tl.constexpr,
+    HALO: tl.constexpr, DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    HO: tl.constexpr = (H - 1) // STRIDE + 1
+    WO: tl.constexpr = (W - 1) // STRIDE + 1
+    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C
+    run = tl.program_id(2)
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, output channel)
+    columns = n < G * O
+    row, column, image, own = _place(m, groups, HO, WO, G)
+    corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
+    acc = _window_products(
+        tl.zeros((BM, BN), dtype=tl.float32), x + run * x_run + corner[:, None] * C,
+        w + run * (G * O * SIDE * WIDE) + n[None, :] * (SIDE * WIDE), columns, (W + 2) * C, WIDE, SIDE * WIDE, DOT, BK,
+    )  # fmt: skip
+    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // O >= own[:, None])
+    of = run * O + n % O
+    rstd = 1 / tl.sqrt(tl.load(var + of)[None, :] + EPS)
+    v = _normal(acc, tl.load(mean + of)[None, :], rstd, tl.load(gamma + of)[None, :], tl.load(beta + of)[None, :])
+    images = groups // (HO * ((WO + G - 1) // G))
+    plain = ((run * images + image) * HO + row) * WO + column
+    haloed = ((run * images + image) * (HO + 2) + row + 1) * (WO + 2) + column + 1
+    if SHORT == 1:  # the block's input, which has a halo
+        v += tl.load(short + haloed[:, None] * O + n[None, :], mask=there, other=0.0).to(tl.float32)
+    if SHORT == 2:  # a convolution of it, normalised
+        v += tl.load(short + plain[:, None] * O + n[None, :], mask=there, other=0.0).to(tl.float32)
+    if RELU:
+        v = tl.maximum(v, 0.0)
+    at = haloed if HALO else plain
+    tl.store(out + at[:, None] * O + n[None, :], v.to(out.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def _clear_border(x, total, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
+    # The pixels of an image's border: those above, those below, then left and right in turn.
+    AROUND: tl.constexpr = 2 * (W + 2) + 2 * H
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c, p, image = i % C, i // C % AROUND, i // (C * AROUND)
+    side = p - 2 * (W + 2)
+    row = tl.where(side < 0, p // (W + 2) * (H + 1), side // 2 + 1)
+    column = tl.where(side < 0, p % (W + 2), side % 2 * (W + 1))
+    at = ((image * (H + 2) + row) * (W + 2) + column) * C + c
+    tl.store(x + at, tl.zeros((BLOCK,), x.dtype.element_ty), mask=i < total)
+
+
+def infer(
+    x: Tensor, w: Tensor, stride: int, norm: Running, short: Tensor | None, numbers: Numbers, *, relu: bool = True,
+    halo: bool = True, dtype: torch.dtype | None = None, tiles: Tiles | None = None,
+) -> Tensor:  # fmt: skip
+    """relu(norm(convolve(x, w)) + short) with BatchNorm's running statistics, in one pass: what `convolve` writes and
+    `activate` reads again is never stored. `short` is the block's input (with a halo) or the shortcut's own output."""
+    runs, outputs, side, _, _ = w.shape
+    n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
+    ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
+    t = tiles or tiles_for(outputs, wo, FORWARD)
+    groups = n * ho * triton.cdiv(wo, t.group)
+    shape = (runs, n, ho + 2, wo + 2, outputs) if halo else (runs, n, ho, wo, outputs)
+    out = room(shape, dtype or numbers.storage, x.device)
+    if halo:
+        total = runs * n * 2 * (wo + 2 + ho) * outputs
+        _clear_border[(triton.cdiv(total, FLAT),)](out, total, H=ho, W=wo, C=outputs, BLOCK=FLAT)
+    kind = 0 if short is None else 1 if short.shape[2] == ho + 2 else 2
+    _infer[triton.cdiv(groups, t.rows), triton.cdiv(t.group * outputs, t.columns), runs](
+        x, arrange(w, t.group, stride, channels), out, *norm, out if short is None else short, groups,
+        0 if len(x) == 1 else x[0].numel(),
+        H=h, W=width, C=channels, O=outputs, SIDE=side, STRIDE=stride, SHORT=kind, RELU=relu, HALO=halo,
+        DOT=numbers.dot, G=t.group, BM=t.rows, BN=t.columns, BK=t.depth, num_warps=t.warps, num_stages=t.stages,
+    )  # fmt: skip
+    return out
+
+
 # --- gradients of BatchNorm and ReLU
 
 
 @triton.jit
 def _through_gate(
-    d, there, pixel, haloed, c, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums,
-    pixels, out_pixels, C: tl.constexpr, GATE: tl.constexpr,
+    d, there, pixel, haloed, n, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, g, sums,
+    pixels, out_pixels, C: tl.constexpr, GATE: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip
-    """The gradient d [BM, BC] of a tile of pixels → g = d·(out > 0), written, and its sums for BatchNorm's gradient.
+    """The gradient d [BM, BN] of a tile of groups of pixels, G each → g = d·(out > 0), written, and its sums for
+    BatchNorm's gradient, for each place in a group.
 
     GATE 0: nothing, g = d. 1: BatchNorm and ReLU. 2: with an identity shortcut. 3: with a shortcut that has a BatchNorm.
-    `haloed` are the pixels' places in `out`.
+    `haloed` are the places of the groups' first pixels in `out`; n is (pixel of the group, channel).
     """
-    at = run * (pixels * C) + pixel[:, None] * C + c[None, :]
+    c = n % C
+    at = run * (pixels * C) + pixel[:, None] * C + n[None, :]
     if GATE > 0:
         of = run * C + c
         m = tl.load(mean + of, mask=columns, other=0.0)[None, :]
@@ -338,14 +507,14 @@ def _through_gate(
             shift = tl.load(beta + of, mask=columns, other=0.0)[None, :]
             positive = _normal(value, m, s, scale, shift) > 0
         else:
-            placed = run * (out_pixels * C) + haloed[:, None] * C + c[None, :]
+            placed = run * (out_pixels * C) + haloed[:, None] * C + n[None, :]
             positive = tl.load(out + placed, mask=there, other=0.0).to(tl.float32) > 0
         d = tl.where(there & positive, d, 0.0)
     short = d.to(g.dtype.element_ty)
     tl.store(g + at, short, mask=there)
     if GATE > 0:
         d = short.to(tl.float32)
-        to = sums + (run * tiles + tile) * (3 * C) + c
+        to = sums + ((run * tiles + tile) * G + n // C) * (3 * C) + c
         tl.store(to, tl.sum(d, axis=0), mask=columns)
         tl.store(to + C, tl.sum(d * ((value - m) * s), axis=0), mask=columns)
         if GATE == 3:
@@ -369,7 +538,7 @@ def _gate(
     haloed = (m // (H * W) * (H + 2 * HALO) + m // W % H + HALO) * (W + 2 * HALO) + m % W + HALO
     _through_gate(
         value, there, m, haloed, c, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
-        rstd2, out, g, sums, pixels, out_pixels, C, GATE,
+        rstd2, out, g, sums, pixels, out_pixels, C, GATE, 1,
     )  # fmt: skip
 
 
@@ -482,36 +651,32 @@ def norm_gradient(
 
 @triton.jit
 def _input_gradient(
-    dy, w, added, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, pixels, out_pixels, H: tl.constexpr,
-    W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr, DOT: tl.constexpr,
-    BM: tl.constexpr, BI: tl.constexpr, BK: tl.constexpr,
+    dy, w, added, dx, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out, sums, groups, pixels, out_pixels,
+    H: tl.constexpr, W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr,
+    DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Stride 1: the convolution of dy with the weights turned by 180° and transposed."""
-    K: tl.constexpr = 9 * O
+    """Stride 1: the convolution of dy with the weights turned by 180° and transposed, which w is."""
+    WIDE: tl.constexpr = (2 + G) * O
     tile, run = tl.program_id(0), tl.program_id(2)
     m = tile * BM + tl.arange(0, BM)
-    i = tl.program_id(1) * BI + tl.arange(0, BI)
-    columns = i < I
-    at = tl.minimum(m, pixels - 1)
-    row, column, image = at // W % H, at % W, at // (H * W)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, input channel)
+    columns = n < G * I
+    row, column, image, own = _place(m, groups, H, W, G)
     corner = (image * (H + 2) + row) * (W + 2) + column
-    from_dy = dy + run * (pixels // (H * W) * ((H + 2) * (W + 2) * O)) + corner[:, None] * O
-    from_w = w + run * (O * 9 * I) + i[None, :]
-    acc = tl.zeros((BM, BI), dtype=tl.float32)
-    for start in range(0, K, BK):
-        k = start + tl.arange(0, BK)
-        window = k // (3 * O) * ((W + 2) * O) + k % (3 * O)
-        turned = k % O * (9 * I) + (8 - k // O) * I
-        a = tl.load(from_dy + window[None, :], mask=(k < K)[None, :], other=0.0)
-        b = tl.load(from_w + turned[:, None], mask=(k < K)[:, None] & columns[None, :], other=0.0)
-        acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
-    there = (m < pixels)[:, None] & columns[None, :]
+    acc = _window_products(
+        tl.zeros((BM, BN), dtype=tl.float32),
+        dy + run * (pixels // (H * W) * ((H + 2) * (W + 2) * O)) + corner[:, None] * O,
+        w + run * (G * I * 3 * WIDE) + n[None, :] * (3 * WIDE), columns, (W + 2) * O, WIDE, 3 * WIDE, DOT, BK,
+    )  # fmt: skip
+    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // I >= own[:, None])
+    pixel = (image * H + row) * W + column
     if ADD:
-        acc += tl.load(added + run * (pixels * I) + m[:, None] * I + i[None, :], mask=there, other=0.0).to(tl.float32)
+        at = run * (pixels * I) + pixel[:, None] * I + n[None, :]
+        acc += tl.load(added + at, mask=there, other=0.0).to(tl.float32)
     haloed = corner + (W + 2) + 1
     _through_gate(
-        acc, there, at, haloed, i, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
-        rstd2, out, dx, sums, pixels, out_pixels, I, GATE,
+        acc, there, pixel, haloed, n, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
+        rstd2, out, dx, sums, pixels, out_pixels, I, GATE, G,
     )  # fmt: skip
 
 
@@ -568,27 +733,28 @@ def _strided_gradient(
     acc = tl.where(there, acc, 0.0)
     _through_gate(
         acc, there, pixel, haloed, i, columns, run, tile, tiles, y, mean, rstd, gamma, beta, y2, mean2, rstd2, out,
-        dx, sums, images * (H * W), out_pixels, I, GATE,
+        dx, sums, images * (H * W), out_pixels, I, GATE, 1,
     )  # fmt: skip
 
 
 def input_gradient(
-    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers
+    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers, tiles: Tiles | None = None
 ) -> tuple[Tensor, Tensor]:
     """dy [R, N, H+2, W+2, O] of a 3×3 convolution of stride 1 → the gradient of its input [R, N, H, W, I], plus `added`;
     behind `gate` if there is one, with its sums [R, T, 3, I] (see `through_gate`)."""
     runs, outputs, _, _, inputs = w.shape
     n, h, width = dy.shape[1], dy.shape[2] - 2, dy.shape[3] - 2
-    pixels = n * h * width
-    t = tiles_for(inputs, BACKWARD)
-    count = triton.cdiv(pixels, t.rows)
+    t = tiles or tiles_for(inputs, width, BACKWARD)
+    groups = n * h * triton.cdiv(width, t.group)
+    count = triton.cdiv(groups, t.rows)
     dx = room((runs, n, h, width, inputs), torch.float32 if gate is None else numbers.storage, dy.device)
-    sums = room((runs, 0 if gate is None else count, 3, inputs), torch.float32, dy.device)
-    _input_gradient[count, triton.cdiv(inputs, t.columns), runs](
-        dy, w, dx if added is None else added, dx, *((dx,) * 9 if gate is None else _gate_operands(gate)), sums,
-        pixels, 0 if gate is None else _out_pixels(gate),
+    sums = room((runs, 0 if gate is None else count * t.group, 3, inputs), torch.float32, dy.device)
+    _input_gradient[count, triton.cdiv(t.group * inputs, t.columns), runs](
+        dy, arrange(w, t.group, 1, outputs, turn=True), dx if added is None else added, dx,
+        *((dx,) * 9 if gate is None else _gate_operands(gate)), sums, groups, n * h * width,
+        0 if gate is None else _out_pixels(gate),
         H=h, W=width, I=inputs, O=outputs, ADD=added is not None, GATE=0 if gate is None else _gate_kind(gate),
-        DOT=numbers.dot, BM=t.rows, BI=t.columns, BK=t.depth, num_warps=t.warps, num_stages=t.stages,
+        DOT=numbers.dot, G=t.group, BM=t.rows, BN=t.columns, BK=t.depth, num_warps=t.warps, num_stages=t.stages,
     )  # fmt: skip
     return dx, sums
 
@@ -600,7 +766,7 @@ def strided_gradient(
     runs, outputs, _, _, inputs = w.shape
     n = dy.shape[1]
     most = n * ((h + 1) // 2) * ((width + 1) // 2)
-    t = tiles_for(inputs, BACKWARD)
+    t = tiles_for(inputs, width, STRIDED)
     count = 4 * triton.cdiv(most, t.rows)
     dx = room((runs, n, h, width, inputs), numbers.storage, dy.device)
     sums = room((runs, count, 3, inputs), torch.float32, dy.device)
@@ -614,52 +780,57 @@ def strided_gradient(
 
 @triton.jit
 def _weight_gradient(
-    x, dy, dw, pixels, x_run, share, S, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, I: tl.constexpr,
-    O: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, DOT: tl.constexpr, BO: tl.constexpr, BN: tl.constexpr,
+    x, dy, dw, groups, x_run, share, S, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, DOT: tl.constexpr, G: tl.constexpr, BO: tl.constexpr, BN: tl.constexpr,
     BM: tl.constexpr,
 ):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
-    K: tl.constexpr = SIDE * SIDE * C
+    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C
+    K: tl.constexpr = SIDE * WIDE
     k = tl.program_id(0) * BN + tl.arange(0, BN)
-    o = tl.program_id(1) * BO + tl.arange(0, BO)
+    o = tl.program_id(1) * BO + tl.arange(0, BO)  # (pixel of the group, output channel)
     part = tl.program_id(2)
     run = part // S
-    window = k // (SIDE * C) * ((W + 2) * C) + k % (SIDE * C)
-    from_x = x + run * x_run + window[None, :]
-    from_dy = dy + run * (pixels // (HO * WO) * ((HO + 2) * (WO + 2) * O)) + o[None, :]
+    from_x = x + run * x_run + (k // WIDE * ((W + 2) * C) + k % WIDE)[None, :]
+    from_dy = dy + run * (groups // (HO * ((WO + G - 1) // G)) * ((HO + 2) * (WO + 2) * O)) + o[None, :]
     first = part % S * share
-    last = tl.minimum(first + share, pixels)
+    last = tl.minimum(first + share, groups)
     acc = tl.zeros((BO, BN), dtype=tl.float32)
     for start in range(first, last, BM):
         m = start + tl.arange(0, BM)
-        at = tl.minimum(m, pixels - 1)
-        row, column, image = at // WO % HO, at % WO, at // (HO * WO)
+        row, column, image, own = _place(m, groups, HO, WO, G)
         corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
         place = (image * (HO + 2) + row + 1) * (WO + 2) + column + 1
-        g = tl.load(from_dy + place[:, None] * O, mask=(m < last)[:, None] & (o < O)[None, :], other=0.0)
+        there = (m < last)[:, None] & (o < G * O)[None, :]
+        if WO % G != 0:
+            there &= column[:, None] + o[None, :] // O >= own[:, None]
+        g = tl.load(from_dy + place[:, None] * O, mask=there, other=0.0)
         a = tl.load(from_x + corner[:, None] * C, mask=(k < K)[None, :], other=0.0)
         acc = tl.dot(tl.trans(g), a, acc, input_precision=DOT)
-    to = dw + (part * O + o)[:, None] * (SIDE * SIDE * I) + (k // C * I + k % C)[None, :]
-    tl.store(to, acc, mask=(o < O)[:, None] & ((k < K) & (k % C < I))[None, :])
+    to = dw + (part * (G * O) + o)[:, None] * K + k[None, :]
+    tl.store(to, acc, mask=(o < G * O)[:, None] & (k < K)[None, :])
 
 
-def weight_gradient(x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers) -> Tensor:
+def weight_gradient(
+    x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers, tiles: Tiles | None = None
+) -> Tensor:
     """x [R, N, H+2, W+2, C] and dy [R, N, Ho+2, Wo+2, O] → the gradient of the weights [R, O, k, k, I].
 
     The pixels are split into parts where the weights alone would not fill the device; the parts are added afterwards.
     """
     runs, n, ho, wo, outputs = dy.shape
-    channels, pixels = x.shape[4], n * (ho - 2) * (wo - 2)
-    t = tiles_for(outputs, WEIGHTS)
-    if side * side * channels <= 64:  # the stem has no more weights
-        t = t._replace(columns=64)
-    blocks = triton.cdiv(side * side * channels, t.columns), triton.cdiv(outputs, t.rows)
-    parts, share = split(pixels, runs * blocks[0] * blocks[1], t.depth)
-    dw = room((runs, parts, outputs, side, side, inputs), torch.float32, x.device)
+    channels = x.shape[4]
+    t = tiles or tiles_for(outputs, wo - 2, STEM_WEIGHTS if channels == 4 else WEIGHTS)
+    wide = side + (t.group - 1) * stride
+    groups = n * (ho - 2) * triton.cdiv(wo - 2, t.group)
+    blocks = triton.cdiv(side * wide * channels, t.columns), triton.cdiv(t.group * outputs, t.rows)
+    parts, share = split(groups, runs * blocks[0] * blocks[1], t.depth)
+    dw = room((runs, parts, t.group * outputs, side, wide, channels), torch.float32, x.device)
     _weight_gradient[blocks[0], blocks[1], runs * parts](
-        x, dy, dw, pixels, 0 if len(x) == 1 else x[0].numel(), share, parts,
-        H=x.shape[2] - 2, W=x.shape[3] - 2, C=channels, I=inputs, O=outputs, SIDE=side, STRIDE=stride, DOT=numbers.dot,
-        BO=t.rows, BN=t.columns, BM=t.depth, num_warps=t.warps, num_stages=t.stages,
+        x, dy, dw, groups, 0 if len(x) == 1 else x[0].numel(), share, parts,
+        H=x.shape[2] - 2, W=x.shape[3] - 2, C=channels, O=outputs, SIDE=side, STRIDE=stride, DOT=numbers.dot,
+        G=t.group, BO=t.rows, BN=t.columns, BM=t.depth, num_warps=t.warps, num_stages=t.stages,
     )  # fmt: skip
-    return dw[:, 0] if parts == 1 else dw.sum(1)
+    whole = dw[:, 0] if parts == 1 else dw.sum(1)
+    return rearranged(whole, t.group, stride, outputs, inputs)

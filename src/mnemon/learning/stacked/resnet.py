@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mnemon.learning.backbones.resnet18 import BasicBlock, ReducedResNet18
 from mnemon.learning.stacked import kernels
-from mnemon.learning.stacked.kernels import Gate, Norm, Numbers
+from mnemon.learning.stacked.kernels import Gate, Norm, Numbers, Running
 
 
 class Unit(NamedTuple):
@@ -153,18 +153,20 @@ def _laid_out(gradient: Tensor, layout: tuple[int, ...]) -> Tensor:
 
 def forward(plan: NetworkPlan, x: Tensor, units: list[Unit], done: list[Done] | None) -> Tensor:
     """→ the last map [R, N, h, w, C] in float32; what the backward pass needs goes to `done`."""
+    if done is None and not plan.training:
+        return infer(plan, x, units)
     left = iter(units)
 
     def norm(a: Tensor, stride: int) -> Norm:
         """The next unit at the activations a."""
         unit = next(left)
         w = unit.weight.permute(0, 1, 3, 4, 2).contiguous()  # no copy where weights lie channels-last
-        y, stats, tile = kernels.convolve(a, w, stride, plan.numbers, plan.training)
+        y, stats = kernels.convolve(a, w, stride, plan.numbers, plan.training)
         running = (unit.running_mean, unit.running_var)
         if not plan.training:
             running = (running[0].contiguous(), running[1].contiguous())
         pixels = y.shape[1] * y.shape[2] * y.shape[3]
-        mean, rstd = kernels.statistics(stats, tile, pixels, *running, plan.training)
+        mean, rstd = kernels.statistics(stats, pixels, *running, plan.training)
         made = Norm(y, mean, rstd, unit.gamma.contiguous(), unit.beta.contiguous())
         if done is not None:
             done.append(Done(a, w, *made))
@@ -176,6 +178,23 @@ def forward(plan: NetworkPlan, x: Tensor, units: list[Unit], done: list[Done] | 
         b = kernels.activate(norm(a, stride), None, plan.numbers)
         second = norm(b, 1)
         a = kernels.activate(second, norm(a, stride) if shortcut else a, plan.numbers, halo=i < last)
+    return a
+
+
+def infer(plan: NetworkPlan, x: Tensor, units: list[Unit]) -> Tensor:
+    """The same in eval mode, where nothing is kept for a backward pass: each layer is one kernel."""
+    left, numbers, last = iter(units), plan.numbers, len(plan.strides) - 1
+
+    def layer(unit: Unit, a: Tensor, stride: int, short: Tensor | None = None, **how: Any) -> Tensor:
+        w = unit.weight.permute(0, 1, 3, 4, 2).contiguous()
+        norm = Running(*(t.contiguous() for t in (unit.running_mean, unit.running_var, unit.gamma, unit.beta)))
+        return kernels.infer(a, w, stride, norm, short, numbers, **how)
+
+    a = layer(next(left), kernels.load_input(x, numbers), 1)
+    for i, (stride, shortcut) in enumerate(zip(plan.strides, plan.shortcuts, strict=True)):
+        b, second = layer(next(left), a, stride), next(left)
+        short = layer(next(left), a, stride, relu=False, halo=False) if shortcut else a
+        a = layer(second, b, 1, short, halo=i < last, dtype=None if i < last else torch.float32)
     return a
 
 
