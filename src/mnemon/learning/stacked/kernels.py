@@ -225,18 +225,34 @@ def _place(m, groups, H: tl.constexpr, W: tl.constexpr, G: tl.constexpr):
 
 
 @triton.jit
-def _window_products(
-    acc, from_x, from_w, columns, ROW: tl.constexpr, WIDE: tl.constexpr, K: tl.constexpr, DOT: tl.constexpr,
-    BK: tl.constexpr,
+def _product(
+    x, w, x_run, groups, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr, SIDE: tl.constexpr,
+    STRIDE: tl.constexpr, DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """acc + windows × weights: a row of a window is WIDE numbers, one after the other, the next row ROW numbers on."""
+    """A tile [BM, BN] of windows × weights; n, (pixel of the group, output channel), of its columns; which of its values
+    are of a pixel and its own; row, column and image of the groups' first pixels."""
+    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C  # numbers in a row of a window, one after the other
+    K: tl.constexpr = SIDE * WIDE
+    HO: tl.constexpr = (H - 1) // STRIDE + 1
+    WO: tl.constexpr = (W - 1) // STRIDE + 1
+    run = tl.program_id(2)
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    columns = n < G * O
+    row, column, image, own = _place(m, groups, HO, WO, G)
+    # The upper left pixel of the window; a window of 1 starts in its middle.
+    corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
+    from_x = x + run * x_run + corner[:, None] * C
+    from_w = w + run * (G * O * K) + n[None, :] * K
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         k = start + tl.arange(0, BK)
-        window = k // WIDE * ROW + k % WIDE
+        window = k // WIDE * ((W + 2) * C) + k % WIDE
         a = tl.load(from_x + window[None, :], mask=(k < K)[None, :], other=0.0)
         b = tl.load(from_w + k[:, None], mask=(k < K)[:, None] & columns[None, :], other=0.0)
         acc = tl.dot(a, b.to(a.dtype), acc, input_precision=DOT)
-    return acc
+    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // O >= own[:, None])
+    return acc, n, there, row, column, image
 
 
 @triton.jit
@@ -247,20 +263,9 @@ def _convolve(
 ):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
-    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C
-    tile, run = tl.program_id(0), tl.program_id(2)
-    m = tile * BM + tl.arange(0, BM)
-    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, output channel)
-    columns = n < G * O
-    row, column, image, own = _place(m, groups, HO, WO, G)
-    # The upper left pixel of the window; a window of 1 starts in its middle.
-    corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
-    acc = _window_products(
-        tl.zeros((BM, BN), dtype=tl.float32), x + run * x_run + corner[:, None] * C,
-        w + run * (G * O * SIDE * WIDE) + n[None, :] * (SIDE * WIDE), columns, (W + 2) * C, WIDE, SIDE * WIDE, DOT, BK,
-    )  # fmt: skip
+    acc, n, there, row, column, image = _product(x, w, x_run, groups, H, W, C, O, SIDE, STRIDE, DOT, G, BM, BN, BK)
+    tile, run, columns = tl.program_id(0), tl.program_id(2), n < G * O
     value = acc.to(y.dtype.element_ty)
-    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // O >= own[:, None])
     pixel = (image * HO + row) * WO + column
     tl.store(y + run * (groups // ((WO + G - 1) // G) * (WO * O)) + pixel[:, None] * O + n[None, :], value, mask=there)
     if STATS:
@@ -414,18 +419,8 @@ def _infer(
 ):  # fmt: skip
     HO: tl.constexpr = (H - 1) // STRIDE + 1
     WO: tl.constexpr = (W - 1) // STRIDE + 1
-    WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C
+    acc, n, there, row, column, image = _product(x, w, x_run, groups, H, W, C, O, SIDE, STRIDE, DOT, G, BM, BN, BK)
     run = tl.program_id(2)
-    m = tl.program_id(0) * BM + tl.arange(0, BM)
-    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, output channel)
-    columns = n < G * O
-    row, column, image, own = _place(m, groups, HO, WO, G)
-    corner = (image * (H + 2) + row * STRIDE + (3 - SIDE) // 2) * (W + 2) + column * STRIDE + (3 - SIDE) // 2
-    acc = _window_products(
-        tl.zeros((BM, BN), dtype=tl.float32), x + run * x_run + corner[:, None] * C,
-        w + run * (G * O * SIDE * WIDE) + n[None, :] * (SIDE * WIDE), columns, (W + 2) * C, WIDE, SIDE * WIDE, DOT, BK,
-    )  # fmt: skip
-    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // O >= own[:, None])
     of = run * O + n % O
     rstd = 1 / tl.sqrt(tl.load(var + of)[None, :] + EPS)
     v = _normal(acc, tl.load(mean + of)[None, :], rstd, tl.load(gamma + of)[None, :], tl.load(beta + of)[None, :])
@@ -656,26 +651,16 @@ def _input_gradient(
     DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Stride 1: the convolution of dy with the weights turned by 180° and transposed, which w is."""
-    WIDE: tl.constexpr = (2 + G) * O
+    dy_run = pixels // (H * W) * ((H + 2) * (W + 2) * O)
+    acc, n, there, row, column, image = _product(dy, w, dy_run, groups, H, W, O, I, 3, 1, DOT, G, BM, BN, BK)
     tile, run = tl.program_id(0), tl.program_id(2)
-    m = tile * BM + tl.arange(0, BM)
-    n = tl.program_id(1) * BN + tl.arange(0, BN)  # (pixel of the group, input channel)
-    columns = n < G * I
-    row, column, image, own = _place(m, groups, H, W, G)
-    corner = (image * (H + 2) + row) * (W + 2) + column
-    acc = _window_products(
-        tl.zeros((BM, BN), dtype=tl.float32),
-        dy + run * (pixels // (H * W) * ((H + 2) * (W + 2) * O)) + corner[:, None] * O,
-        w + run * (G * I * 3 * WIDE) + n[None, :] * (3 * WIDE), columns, (W + 2) * O, WIDE, 3 * WIDE, DOT, BK,
-    )  # fmt: skip
-    there = (m < groups)[:, None] & columns[None, :] & (column[:, None] + n[None, :] // I >= own[:, None])
     pixel = (image * H + row) * W + column
     if ADD:
         at = run * (pixels * I) + pixel[:, None] * I + n[None, :]
         acc += tl.load(added + at, mask=there, other=0.0).to(tl.float32)
-    haloed = corner + (W + 2) + 1
+    haloed = (image * (H + 2) + row + 1) * (W + 2) + column + 1
     _through_gate(
-        acc, there, pixel, haloed, n, columns, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
+        acc, there, pixel, haloed, n, n < G * I, run, tile, tl.num_programs(0), y, mean, rstd, gamma, beta, y2, mean2,
         rstd2, out, dx, sums, pixels, out_pixels, I, GATE, G,
     )  # fmt: skip
 
