@@ -401,6 +401,23 @@ def test_aser_is_its_algorithm(size, per_class):
     assert any(short) == (per_class == 3)
 
 
+def test_aser_looks_at_no_places_for_classes_that_cannot_come():
+    looked, learners = [], [make("aser", memory_size=60, per_class=3) for _ in range(2)]
+    learners[1].places = int(Y.max()) + 1  # as a run sets it, which knows its stream
+    for learner in learners:
+        passed = []
+        hook = learner.net.register_forward_pre_hook(
+            lambda net, args, passed=passed: passed.append(0 if net.training else len(args[0]))
+        )
+        learn(learner, 30)
+        hook.remove()
+        looked.append(max(passed))
+    assert looked[1] == learners[1].places * 3 * 2 + 10 < looked[0]
+    assert torch.equal(learners[0].memory.x, learners[1].memory.x)
+    for mine, its in zip(learners[0].parameters, learners[1].parameters, strict=True):
+        torch.testing.assert_close(mine, its)
+
+
 def test_aser_scoring_changes_neither_parameters_nor_running_statistics():
     learner = make("aser", memory_size=60)
     learn(learner, 10)

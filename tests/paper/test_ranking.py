@@ -226,7 +226,7 @@ def test_the_advice_of_the_page_is_what_the_records_say():
         HYBRID,
     }
     cope = {s: known.difference(row("CoPE"), row("ER"), s).sign for s in here if s.startswith("split")}
-    assert cope == {s: 1 for s in cope} | {"split-mini_imagenet-10": -1, "split-mini_imagenet-20": 0}
+    assert cope == dict.fromkeys(cope, 1) | {"split-mini_imagenet-10": -1, "split-mini_imagenet-20": 0}
     shown = lines_of(Ranking().table(known))
     assert [name for name, line in shown.items() if line["Split MNIST"].endswith("≈")] == ["CoPE"]
     assert [name for name, line in shown.items() if line["Smooth CIFAR-100"].endswith("≈")] == ["ER + NCM †"]

@@ -73,7 +73,7 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
     costs = {
         "state_bytes": cost.state_bytes(run.learner),
         "multiplications": cost.multiplications(
-            choice.method, choice.objective, scenario.inputs, scenario.backbone, run.learner.net.capacity
+            choice.method, choice.objective, scenario.inputs, scenario.backbone, run.learner.places
         ),
     }
     evaluations = scenario.stream.evaluations

@@ -55,14 +55,14 @@ def multiplications(
     objective: Objective,
     inputs: Inputs,
     backbone: Backbone,
-    capacity: int,
+    classes: int,
 ) -> int | None:
     """For each new sample of the stream, all passes over it together; None where a module or a method of the user's cannot be
     counted. The learner is one of its own: no learner at work and no random number is touched.
 
     Counted once in a process for each kind of run: options that are floats change no shapes.
     """
-    key = (_kind(method), _kind(objective), inputs, backbone, capacity)
+    key = (_kind(method), _kind(objective), inputs, backbone, classes)
     if not isinstance(backbone, str) or key not in _known:
 
         def build(device: str) -> Learner:
@@ -71,7 +71,7 @@ def multiplications(
         try:
             # Attention as the products it is made of. One thread: a second would mostly wait.
             with torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH), torch_threads(1):
-                found = _count(build, capacity)
+                found = _count(build, classes)
         except Exception:
             # Anything may come out of code of the user's, and a record is worth more than this number.
             if isinstance(backbone, str) and all(plugins.is_built_in(type(each)) for each in (method, objective)):
@@ -91,7 +91,7 @@ def _kind(holder: Method | Objective) -> tuple[Any, ...]:
     return type(holder), *(value for value in dataclasses.astuple(holder) if not isinstance(value, float))
 
 
-def _count(build: Callable[[str], Learner], capacity: int) -> int:
+def _count(build: Callable[[str], Learner], classes: int) -> int:
     first = Counter()
     with first:
         learner = build("cpu")  # looks for the size of the features by passing one sample
@@ -99,19 +99,19 @@ def _count(build: Callable[[str], Learner], capacity: int) -> int:
     if isinstance(learner, StreamingLearner):
         return _of_statistics(learner)
     if first.total < SMALL:
-        total = _of_step(learner, batch, capacity)
+        total = _of_step(learner, batch, classes)
     else:
         try:  # shapes alone say it all
-            total = _of_step(build("meta"), batch, capacity)
+            total = _of_step(build("meta"), batch, classes)
         except Exception:  # unless code of the user's asks for values
-            total = _of_step(learner, batch, capacity)
+            total = _of_step(learner, batch, classes)
     return round(total * passes / batch)
 
 
-def _of_step(learner: Learner, batch: int, capacity: int) -> int:
+def _of_step(learner: Learner, batch: int, classes: int) -> int:
     """One step, on a device without values ("meta") or another, as if very many samples had been learned."""
-    learner.grow(capacity)
-    memory, classes = learner.memory, learner.net.capacity
+    learner.grow(classes)
+    learner.places, memory = classes, learner.memory
     each = math.ceil(memory.size / classes) + 1
     learner.counts += each
     learner.samples = each * classes

@@ -130,5 +130,13 @@ class Gradients:
             return self.objective.per_sample(out, y, self.seen).mean()
 
         with self.evaluating():
-            each = vmap(grad(loss), in_dims=(None, 0, 0))(self.parameters, x, y)
+            convolutions = any(p.ndim > 2 for p in self.parameters)
+            if (
+                x.device.type == "cpu" and convolutions and x.shape[1] > 1
+            ):  # those of several networks at once are slower
+                gradient = grad(loss)
+                found = [gradient(self.parameters, *batch) for batch in zip(x, y, strict=True)]
+                each = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+            else:
+                each = vmap(grad(loss), in_dims=(None, 0, 0))(self.parameters, x, y)
         return [g.flatten(1) for g in each]

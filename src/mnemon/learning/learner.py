@@ -96,6 +96,9 @@ class Learner(Gradients):
             capacity=self.net.capacity,
             floats=dtype,
         )
+        # Of the classes there is room for, those that may come: a run knows its stream's. What looks at rows of each class has
+        # places for so many.
+        self.places = self.net.capacity
         self.seen = torch.zeros(self.net.capacity, dtype=torch.bool, device=self.device)
         self.counts = torch.zeros(self.net.capacity, dtype=torch.int64)  # samples of each class so far, on the host
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
@@ -238,6 +241,7 @@ class Learner(Gradients):
             capacity *= 2
         if capacity > self.net.capacity:
             more = capacity - self.net.capacity
+            self.places = capacity
             self.net.grow(capacity)
             self.memory.grow(capacity)
             self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))

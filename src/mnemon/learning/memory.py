@@ -172,12 +172,12 @@ def balanced_order(y: Tensor, keys: Tensor) -> Tensor:
     return order[times.argsort(stable=True)]
 
 
-def class_table(y: Tensor, ranks: Tensor, first: int, count: int, capacity: int) -> Tensor:
-    """The rows of rank first … first+count−1 of every class [capacity · count]; the waste bin where a class has none."""
+def class_table(y: Tensor, ranks: Tensor, first: int, count: int, classes: int) -> Tensor:
+    """The rows of rank first … first+count−1 of every class [classes · count]; the waste bin where a class has none."""
     row = torch.arange(len(y), device=y.device)
     chosen = (y != EMPTY) & (ranks >= first) & (ranks < first + count)
-    place = torch.where(chosen, y * count + ranks - first, capacity * count)  # one place more, for all others
-    return row.new_full((capacity * count + 1,), len(y)).scatter(0, place, row)[:-1]
+    place = torch.where(chosen, y * count + ranks - first, classes * count)  # one place more, for all others
+    return row.new_full((classes * count + 1,), len(y)).scatter(0, place, row)[:-1]
 
 
 def _by_class(y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:

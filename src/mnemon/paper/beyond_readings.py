@@ -59,7 +59,7 @@ def _computed(method: str, loss: str, dataset: str, backbone: str | None, option
     network = backbone or known.rules.backbone
     learner = make_learner(*asked, backbone=network, device="meta")  # shapes without values
     learner.grow(known.class_count)
-    return Cost(cost.multiplications(*asked, network, learner.net.capacity), cost.state_bytes(learner))
+    return Cost(cost.multiplications(*asked, network, known.class_count), cost.state_bytes(learner))
 
 
 @dataclass(frozen=True)

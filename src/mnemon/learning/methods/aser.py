@@ -31,7 +31,7 @@ class ASER(Method):
     citation: ClassVar[str] = (
         "Shim et al. 2021, Online Class-Incremental Continual Learning with Adversarial Shapley Value"
     )
-    cost: ClassVar[str] = "11 (10 classes) to 76 (100)"
+    cost: ClassVar[str] = "7 (10 classes) to 62 (100)"
     fills_first: ClassVar[bool] = True
     row_tables: ClassVar[int] = 3
     drawn_for_write: ClassVar[tuple[str, ...]] = ("write", "threshold")
@@ -58,7 +58,7 @@ class ASER(Method):
             return super().retrieve(learner, new, draws)
         y, keys = learner.memory.y[: self.memory_size], draws["rows"][0]
         ranks = class_ranks(y, keys)
-        tables = [class_table(y, ranks, first, self.n_c, learner.net.capacity) for first in (0, self.n_c)]
+        tables = [class_table(y, ranks, first, self.n_c, learner.places) for first in (0, self.n_c)]
         candidates, others, came = points(learner, tables, new)
         cooperative = shapley(others, candidates, self.neighbours).sum(0) / others.real.sum().clamp(min=1)
         adversarial = shapley(came, candidates, self.neighbours).mean(0)
@@ -73,12 +73,12 @@ class ASER(Method):
         if "write" in draws:
             memory.write(draws["write"], x, y)
             return
-        kept, keys, capacity = memory.y[:size], draws["rows"], learner.net.capacity
-        judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.n_c, capacity)
+        kept, keys, classes = memory.y[:size], draws["rows"], learner.places
+        judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.n_c, classes)
         # Candidates: n_c · C̃ random rows that do not judge.
         judging = keys.new_zeros(size + 1).scatter(0, judges, torch.ones_like(judges).to(keys))[:size]
         order = keys[2] + judging
-        order, rows = order.topk(min(self.n_c * capacity, size), largest=False)
+        order, rows = order.topk(min(self.n_c * classes, size), largest=False)
         wanted = torch.arange(len(rows), device=rows.device) < self.n_c * learner.seen.sum()
         rows = torch.where(wanted & (order < 1), rows, size)
 
