@@ -101,6 +101,13 @@ def test_methods_without_a_memory_have_no_options_for_it():
         mnemon.run("fine-tune", "split-digits", memory_size=7)
 
 
+def test_a_run_expects_the_classes_of_its_stream(toy):
+    """ASER's tables have rows for them, not for as many as there would be room for."""
+    cpu = torch.device("cpu")
+    run = Run(choose("aser"), array_scenario(*toy, 0, epochs=0, device=cpu), seed=0, device=cpu)
+    assert run.learner.places == 6 < run.learner.net.capacity
+
+
 def test_a_class_that_never_arrives_is_counted_as_itself(toy):
     """Smooth may draw no sample of a class; its test samples are then all wrong, and in the row of their own class."""
     _, (x, y, x_test, y_test) = toy

@@ -16,6 +16,7 @@ from mnemon.learning.build import choose
 from mnemon.learning.learner import Inputs, Learner
 from mnemon.learning.losses import pseudo_prototypical
 from mnemon.learning.memory import balanced_order, class_ranks, class_table, row_keys, write_keys
+from mnemon.learning.methods import gss
 from mnemon.learning.methods.cope import quotas
 from mnemon.learning.shapley import knn_shapley
 
@@ -399,6 +400,25 @@ def test_aser_is_its_algorithm(size, per_class):
     same_memory(memory, learner)
     assert 0 < sum(entered) < 10 * len(entered)
     assert any(short) == (per_class == 3)
+
+
+def test_products_in_pieces_are_the_products():
+    a, b = torch.randn(10, 1001), torch.randn(7, 1001)
+    torch.testing.assert_close(gss.in_pieces(a, b), a @ b.T, rtol=1e-4, atol=1e-4)
+    runs = torch.vmap(gss.in_pieces)(torch.stack([a, -a]), torch.stack([b, b]))
+    torch.testing.assert_close(runs[1], -(a @ b.T), rtol=1e-4, atol=1e-4)
+
+
+def test_places_follow_the_classes_that_come():
+    learner = make("aser", memory_size=60)
+    capacity = learner.net.capacity
+    learner.places = 6
+    learner.grow(6)
+    assert learner.places == 6
+    learner.grow(7)  # one more than was expected
+    assert learner.places == capacity
+    learner.grow(capacity + 1)
+    assert learner.places == learner.net.capacity == 2 * capacity
 
 
 def test_aser_looks_at_no_places_for_classes_that_cannot_come():

@@ -2,12 +2,14 @@
 
 import copy
 import importlib.util
+import math
 import os
 import subprocess
 import sys
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.func import functional_call, stack_module_state
 
 from mnemon.learning.backbones import ReducedResNet18
@@ -142,7 +144,7 @@ def test_training_as_each_network_alone(networks, x):
 
 @pytest.fixture
 def groups(monkeypatch):
-    """Three neighbouring pixels are one row of every product; they divide none of the maps' widths."""
+    """Three neighbouring pixels are one row of every product; three divides none of the maps' widths."""
     from mnemon.learning.stacked import kernels
 
     for name in ("FORWARD", "BACKWARD", "WEIGHTS"):
@@ -154,6 +156,77 @@ def groups(monkeypatch):
 def test_neighbouring_pixels_as_one_row_change_nothing(networks, x, groups):
     expected = alone(copy.deepcopy(networks), x)
     compare(together(networks, x, expected[-1]), expected, 2e-5)
+
+
+@interpreted
+@pytest.mark.parametrize("width", [2, 6, 7, 8])  # narrower than a group, a multiple of it, and the two others
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("group", [1, 2, 3])
+def test_each_layer_whatever_the_groups(width, stride, group, monkeypatch):
+    """Nothing that was not written before is read: all new memory holds NaN."""
+    from mnemon.learning.stacked import kernels
+    from mnemon.learning.stacked.kernels import (
+        NUMBERS,
+        Running,
+        Tiles,
+        convolve,
+        infer,
+        input_gradient,
+        weight_gradient,
+    )
+
+    monkeypatch.setattr(kernels, "room", lambda shape, dtype, device: torch.full(shape, torch.nan, dtype=dtype))
+    tiles = {math.inf: Tiles(16, 16, 16, group=group)}
+    for name in ("FORWARD", "BACKWARD", "WEIGHTS", "STEM_WEIGHTS"):
+        monkeypatch.setattr(kernels, name, tiles)
+
+    def haloed(t):
+        return F.pad(t, (0, 0, 1, 1, 1, 1))
+
+    def convolved(x, w):
+        each = zip(x.movedim(-1, 2), w.movedim(-1, 2), strict=True)
+        return torch.stack([F.conv2d(a, b, stride=stride, padding=1) for a, b in each]).movedim(2, -1)
+
+    torch.manual_seed(0)
+    x = torch.randn(RUNS, IMAGES, 5, width, 4, requires_grad=True)
+    w = torch.randn(RUNS, 6, 3, 3, 4, requires_grad=True)
+    expected, exact = convolved(x, w), NUMBERS["fp32"]
+    y, stats = convolve(haloed(x.detach()), w.detach(), stride, exact, True)
+    mean, _, count = stats.unbind(2)
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close((mean * count).sum(1) / count.sum(1), expected.mean((1, 2, 3)), rtol=1e-4, atol=1e-5)
+    norm = Running(*(torch.rand(RUNS, 6) + 0.5 for _ in range(4)))
+    at = [t[:, None, None, None] for t in norm]
+    short = torch.randn_like(expected)
+    result = ((expected - at[0]) / (at[1] + 1e-5).sqrt() * at[2] + at[3] + short).relu()
+    for shortcut in (short, haloed(short)):
+        found = infer(haloed(x.detach()), w.detach(), stride, norm, shortcut, exact)
+        torch.testing.assert_close(found, haloed(result), rtol=1e-4, atol=1e-5)
+    dy = torch.randn_like(expected)
+    dx, dw = torch.autograd.grad((expected * dy).sum(), (x, w))
+    found = weight_gradient(haloed(x.detach()), haloed(dy), 3, 4, stride, exact)
+    torch.testing.assert_close(found, dw, rtol=1e-4, atol=1e-4)
+    if stride == 1:
+        torch.testing.assert_close(
+            input_gradient(haloed(dy), w.detach(), None, None, exact)[0], dx, rtol=1e-4, atol=1e-5
+        )
+
+
+@interpreted
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, which multiplies here
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_run_that_diverged_changes_no_bit_of_its_neighbour(networks, x, groups, bad):
+    *_, of = alone(copy.deepcopy(networks), x)
+    before = together(copy.deepcopy(networks), x, of)
+    for p in networks[bad].parameters():
+        p.data.fill_(torch.nan)
+    x[bad] = torch.inf
+    maps, gradients, dx, *_ = together(networks, x, of)
+    other = 1 - bad
+    assert maps[bad].isnan().any()
+    assert torch.equal(maps[other], before[0][other])
+    assert torch.equal(dx[other], before[2][other])
+    assert all(torch.equal(g[other], before[1][name][other]) for name, g in gradients.items())
 
 
 @interpreted

@@ -73,7 +73,7 @@ def make_records(run: Run, spec: Spec, engine: Engine, key: str, concurrent: int
     costs = {
         "state_bytes": cost.state_bytes(run.learner),
         "multiplications": cost.multiplications(
-            choice.method, choice.objective, scenario.inputs, scenario.backbone, run.learner.places
+            choice.method, choice.objective, scenario.inputs, scenario.backbone, len(run.table)
         ),
     }
     evaluations = scenario.stream.evaluations

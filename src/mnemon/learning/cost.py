@@ -113,10 +113,10 @@ def _of_step(learner: Learner, batch: int, classes: int) -> int:
     learner.grow(classes)
     learner.places, memory = classes, learner.memory
     each = math.ceil(memory.size / classes) + 1
-    learner.counts += each
+    learner.counts[:classes] += each
     learner.samples = each * classes
     learner.steps = learner.samples // batch
-    learner.seen.fill_(True)
+    learner.seen[:classes] = True
     memory.y[: memory.size] = torch.arange(memory.size, device=learner.device) % classes
     y = np.arange(batch) % classes
     block = next(learner.blocks(y[None]))

@@ -130,10 +130,8 @@ class Gradients:
             return self.objective.per_sample(out, y, self.seen).mean()
 
         with self.evaluating():
-            convolutions = any(p.ndim > 2 for p in self.parameters)
-            if (
-                x.device.type == "cpu" and convolutions and x.shape[1] > 1
-            ):  # those of several networks at once are slower
+            # On a CPU, convolutions under vmap become grouped ones, which are slower than one batch after the other.
+            if x.device.type == "cpu" and x.shape[1] > 1 and any(p.ndim > 2 for p in self.parameters):
                 gradient = grad(loss)
                 found = [gradient(self.parameters, *batch) for batch in zip(x, y, strict=True)]
                 each = tuple(torch.stack(parts) for parts in zip(*found, strict=True))

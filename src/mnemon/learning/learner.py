@@ -96,8 +96,8 @@ class Learner(Gradients):
             capacity=self.net.capacity,
             floats=dtype,
         )
-        # Of the classes there is room for, those that may come: a run knows its stream's. What looks at rows of each class has
-        # places for so many.
+        # Number of classes that can occur, at most the capacity; a Run knows it from its stream. ASER's tables have rows for
+        # so many.
         self.places = self.net.capacity
         self.seen = torch.zeros(self.net.capacity, dtype=torch.bool, device=self.device)
         self.counts = torch.zeros(self.net.capacity, dtype=torch.int64)  # samples of each class so far, on the host
@@ -239,9 +239,10 @@ class Learner(Gradients):
         capacity = self.net.capacity
         while capacity < classes:
             capacity *= 2
+        if classes > self.places:
+            self.places = capacity
         if capacity > self.net.capacity:
             more = capacity - self.net.capacity
-            self.places = capacity
             self.net.grow(capacity)
             self.memory.grow(capacity)
             self.seen, self.counts = (torch.cat([t, t.new_zeros(more)]) for t in (self.seen, self.counts))

@@ -93,9 +93,12 @@ class GSS(Method):
 
 
 def products(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b.T of few and long rows. On a GPU in pieces: one multiprocessor would make nearly all of the whole product."""
-    if not a.is_cuda:
-        return a @ b.T
+    """a @ b.T for few, long rows. On a GPU the sum is split into pieces, which many multiprocessors compute."""
+    return in_pieces(a, b) if a.is_cuda else a @ b.T
+
+
+def in_pieces(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b.T as a sum of products."""
     a, b = (F.pad(t, (0, -t.shape[1] % PIECES)).reshape(len(t), PIECES, -1) for t in (a, b))
     return torch.einsum("ipk,jpk->pij", a, b).sum(0)
 

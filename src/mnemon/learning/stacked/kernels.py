@@ -24,7 +24,7 @@ EPS = tl.constexpr(1e-5)  # of nn.BatchNorm2d
 MOMENTUM = tl.constexpr(0.1)
 
 FLAT = 1024  # numbers a program of an element-wise kernel does
-ENOUGH = 4 * 132  # programs that give every multiprocessor of a large device some
+ENOUGH = 4 * 132  # programs: four for each multiprocessor of an H200
 
 
 class Numbers(NamedTuple):
@@ -52,7 +52,7 @@ class Tiles(NamedTuple):
     group: int = 1  # neighbouring pixels that make one row of the matrix (see `arrange`)
 
 
-# By channels, up to so many: the fastest of some tried on an H200 with 15 runs of 20 images of 84×84 and of 32×32.
+# Keyed by the largest number of channels. The fastest of those tried on an H200 with 15 runs of 20 images, 84×84 and 32×32.
 FORWARD = {  # (groups of) pixels × output channels
     16: Tiles(128, 16, 32),
     32: Tiles(128, 64, 16, stages=4, group=2),
@@ -67,7 +67,7 @@ BACKWARD = {  # (groups of) pixels × input channels
     80: Tiles(64, 128, 32),
     math.inf: Tiles(64, 64, 32, stages=4),
 }
-STRIDED = {  # the same, at stride 2. Two warps: with four the compiler takes wgmma, which wants the weights turned first
+STRIDED = {  # the same at stride 2. Two warps: with four, Triton uses wgmma and must transpose the weights first
     16: Tiles(64, 16, 32, warps=2),
     32: Tiles(64, 32, 32, warps=2, stages=1),
     64: Tiles(64, 64, 32, warps=2),
@@ -89,8 +89,8 @@ def tiles_for(channels: int, width: int, table: dict[float, Tiles]) -> Tiles:
 
 
 def split(pixels: int, programs: int, depth: int) -> tuple[int, int]:
-    """Into how many parts of how many pixels a sum over pixels is split: for some programs on every multiprocessor with
-    four steps of the sum at least, and for many, so that the last ones leave few idle, with forty."""
+    """Split a sum over pixels: (number of parts, pixels of each). Aims at ENOUGH programs of at least 4 steps each, or at
+    4·ENOUGH programs of at least 40 steps, whichever gives more parts: the last programs then leave less of the device idle."""
     some = min(ENOUGH // programs, pixels // (4 * depth))
     many = min(4 * ENOUGH // programs, pixels // (40 * depth))
     share = triton.cdiv(triton.cdiv(pixels, max(some, many, 1)), depth) * depth
@@ -187,18 +187,18 @@ def _arrange(
 
 
 def arrange(w: Tensor, group: int, stride: int, channels: int, turn: bool = False) -> Tensor:
-    """Weights [R, O, k, k, I] → [R, group·O, k, k', channels]: those of `group` neighbouring outputs, over the one window
-    of k' = k + (group − 1)·stride columns that holds all of theirs; zeros where an output's own window does not reach.
-    `turn`: of the weights turned by 180°, with inputs and outputs exchanged.
+    """Weights [R, O, k, k, I] → [R, group·O, k, k', channels]: the matrix that computes `group` neighbouring outputs of a row
+    from one window of k' = k + (group − 1)·stride columns. Entries outside an output's own k columns are 0. `turn`: rotate
+    by 180° and exchange inputs and outputs, for the gradient of the input.
 
-    With few channels, a product of single pixels is narrower than a tile and reads each pixel nine times. Two pixels make a
-    row of the product twice as wide, and each is read six times."""
+    With few channels, a product for single pixels is narrower than a tile and loads each pixel nine times; one for pairs is
+    twice as wide and loads each six times."""
     runs, outputs, side, _, inputs = w.shape
     if turn:
         outputs, inputs = inputs, outputs
     elif group == 1 and inputs == channels:
         return w
-    out = w.new_empty((runs, group * outputs, side, side + (group - 1) * stride, channels))
+    out = room((runs, group * outputs, side, side + (group - 1) * stride, channels), w.dtype, w.device)
     total = out[0].numel()
     _arrange[triton.cdiv(total, FLAT), runs](
         w, out, total, O=outputs, SIDE=side, I=inputs, C=channels, STRIDE=stride, G=group, TURN=turn, BLOCK=FLAT
@@ -207,17 +207,19 @@ def arrange(w: Tensor, group: int, stride: int, channels: int, turn: bool = Fals
 
 
 def rearranged(dw: Tensor, group: int, stride: int, outputs: int, inputs: int) -> Tensor:
-    """The gradient of what `arrange` made → that of the weights [R, O, k, k, I]."""
+    """From the gradient of what `arrange` made to that of the weights [R, O, k, k, I]."""
+    if group == 1:
+        return dw[..., :inputs].contiguous()
     side = dw.shape[2]
     each = dw.unflatten(1, (group, outputs))[..., :inputs]
-    parts = [each[:, g, :, :, g * stride : g * stride + side] for g in range(group)]
-    return parts[0].contiguous() if group == 1 else torch.stack(parts).sum(0)
+    return torch.stack([each[:, g, :, :, g * stride : g * stride + side] for g in range(group)]).sum(0)
 
 
 @triton.jit
 def _place(m, groups, H: tl.constexpr, W: tl.constexpr, G: tl.constexpr):
-    """Row, column and image of the first pixel of each group m of G neighbours, on maps of H × W; and the column from
-    which on the pixels are its own: the last group of a row reaches back into the one before where G does not divide W."""
+    """For each group m of G neighbouring pixels on maps of H × W: row, column and image of its first pixel, and the first
+    column that it may write. Where G does not divide W, the last group of a row is shifted left so that it fits, and its
+    first pixels belong to the group before."""
     WG: tl.constexpr = (W + G - 1) // G
     at = tl.minimum(m, groups - 1)  # rows past the end read the last group and are not written
     own = at % WG * G
@@ -229,8 +231,8 @@ def _product(
     x, w, x_run, groups, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr, SIDE: tl.constexpr,
     STRIDE: tl.constexpr, DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """A tile [BM, BN] of windows × weights; n, (pixel of the group, output channel), of its columns; which of its values
-    are of a pixel and its own; row, column and image of the groups' first pixels."""
+    """One tile [BM, BN] of (input windows) × (weights). Returns the sums; n = (pixel in the group)·O + channel of each column;
+    the mask of the values to write; row, column and image of each group's first pixel."""
     WIDE: tl.constexpr = (SIDE + (G - 1) * STRIDE) * C  # numbers in a row of a window, one after the other
     K: tl.constexpr = SIDE * WIDE
     HO: tl.constexpr = (H - 1) // STRIDE + 1
@@ -269,7 +271,7 @@ def _convolve(
     pixel = (image * HO + row) * WO + column
     tl.store(y + run * (groups // ((WO + G - 1) // G) * (WO * O)) + pixel[:, None] * O + n[None, :], value, mask=there)
     if STATS:
-        # How many, their mean and Σ(v − mean)², of the values as they are stored, for each place in a group.
+        # Of each column, over the tile's values as they are stored: mean, Σ(v − mean)² and how many they are.
         count = tl.sum(there.to(tl.float32), axis=0)
         v = tl.where(there, value.to(tl.float32), 0.0)
         mean = tl.sum(v, axis=0) / tl.maximum(count, 1.0)
@@ -280,15 +282,13 @@ def _convolve(
         tl.store(to + 2 * O, count, mask=columns)
 
 
-def convolve(
-    x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool, tiles: Tiles | None = None
-) -> tuple[Tensor, Tensor]:
+def convolve(x: Tensor, w: Tensor, stride: int, numbers: Numbers, statistics: bool) -> tuple[Tensor, Tensor]:
     """x [R, N, H+2, W+2, C] with a halo, w [R, O, k, k, I] → y [R, N, Ho, Wo, O], and for BatchNorm the mean, the centred
     sum of squares and the number of pixels of each tile [R, T, 3, O]."""
     runs, outputs, side, _, _ = w.shape
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
-    t = tiles or tiles_for(outputs, wo, FORWARD)
+    t = tiles_for(outputs, wo, FORWARD)
     groups = n * ho * triton.cdiv(wo, t.group)
     count = triton.cdiv(groups, t.rows)
     y = room((runs, n, ho, wo, outputs), numbers.storage, x.device)
@@ -408,7 +408,7 @@ def activate(norm: Norm, short: Tensor | Norm | None, numbers: Numbers, halo: bo
     return out
 
 
-# --- convolution, BatchNorm and ReLU at once, where the statistics are known before and nothing is differentiated
+# --- inference: convolution, BatchNorm with running statistics, shortcut and ReLU in one kernel
 
 
 @triton.jit
@@ -437,35 +437,22 @@ def _infer(
     tl.store(out + at[:, None] * O + n[None, :], v.to(out.dtype.element_ty), mask=there)
 
 
-@triton.jit
-def _clear_border(x, total, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
-    # The pixels of an image's border: those above, those below, then left and right in turn.
-    AROUND: tl.constexpr = 2 * (W + 2) + 2 * H
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    c, p, image = i % C, i // C % AROUND, i // (C * AROUND)
-    side = p - 2 * (W + 2)
-    row = tl.where(side < 0, p // (W + 2) * (H + 1), side // 2 + 1)
-    column = tl.where(side < 0, p % (W + 2), side % 2 * (W + 1))
-    at = ((image * (H + 2) + row) * (W + 2) + column) * C + c
-    tl.store(x + at, tl.zeros((BLOCK,), x.dtype.element_ty), mask=i < total)
-
-
 def infer(
     x: Tensor, w: Tensor, stride: int, norm: Running, short: Tensor | None, numbers: Numbers, *, relu: bool = True,
-    halo: bool = True, dtype: torch.dtype | None = None, tiles: Tiles | None = None,
+    halo: bool = True, dtype: torch.dtype | None = None,
 ) -> Tensor:  # fmt: skip
-    """relu(norm(convolve(x, w)) + short) with BatchNorm's running statistics, in one pass: what `convolve` writes and
-    `activate` reads again is never stored. `short` is the block's input (with a halo) or the shortcut's own output."""
+    """relu(norm(convolve(x, w)) + short) with running statistics, in one kernel; the convolution's output is not stored.
+    `short` is the block's input (with a halo) or the shortcut's own output."""
     runs, outputs, side, _, _ = w.shape
     n, h, width, channels = x.shape[1], x.shape[2] - 2, x.shape[3] - 2, x.shape[4]
     ho, wo = (h - 1) // stride + 1, (width - 1) // stride + 1
-    t = tiles or tiles_for(outputs, wo, FORWARD)
+    t = tiles_for(outputs, wo, FORWARD)
     groups = n * ho * triton.cdiv(wo, t.group)
     shape = (runs, n, ho + 2, wo + 2, outputs) if halo else (runs, n, ho, wo, outputs)
     out = room(shape, dtype or numbers.storage, x.device)
     if halo:
-        total = runs * n * 2 * (wo + 2 + ho) * outputs
-        _clear_border[(triton.cdiv(total, FLAT),)](out, total, H=ho, W=wo, C=outputs, BLOCK=FLAT)
+        out[:, :, :: ho + 1] = 0  # the border: first and last row, then columns
+        out[:, :, :, :: wo + 1] = 0
     kind = 0 if short is None else 1 if short.shape[2] == ho + 2 else 2
     _infer[triton.cdiv(groups, t.rows), triton.cdiv(t.group * outputs, t.columns), runs](
         x, arrange(w, t.group, stride, channels), out, *norm, out if short is None else short, groups,
@@ -650,7 +637,7 @@ def _input_gradient(
     H: tl.constexpr, W: tl.constexpr, I: tl.constexpr, O: tl.constexpr, ADD: tl.constexpr, GATE: tl.constexpr,
     DOT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Stride 1: the convolution of dy with the weights turned by 180° and transposed, which w is."""
+    """Stride 1: convolve dy with w, which `arrange(turn=True)` has rotated and transposed."""
     dy_run = pixels // (H * W) * ((H + 2) * (W + 2) * O)
     acc, n, there, row, column, image = _product(dy, w, dy_run, groups, H, W, O, I, 3, 1, DOT, G, BM, BN, BK)
     tile, run = tl.program_id(0), tl.program_id(2)
@@ -723,13 +710,13 @@ def _strided_gradient(
 
 
 def input_gradient(
-    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers, tiles: Tiles | None = None
+    dy: Tensor, w: Tensor, added: Tensor | None, gate: Gate | None, numbers: Numbers
 ) -> tuple[Tensor, Tensor]:
     """dy [R, N, H+2, W+2, O] of a 3×3 convolution of stride 1 → the gradient of its input [R, N, H, W, I], plus `added`;
     behind `gate` if there is one, with its sums [R, T, 3, I] (see `through_gate`)."""
     runs, outputs, _, _, inputs = w.shape
     n, h, width = dy.shape[1], dy.shape[2] - 2, dy.shape[3] - 2
-    t = tiles or tiles_for(inputs, width, BACKWARD)
+    t = tiles_for(inputs, width, BACKWARD)
     groups = n * h * triton.cdiv(width, t.group)
     count = triton.cdiv(groups, t.rows)
     dx = room((runs, n, h, width, inputs), torch.float32 if gate is None else numbers.storage, dy.device)
@@ -797,16 +784,14 @@ def _weight_gradient(
     tl.store(to, acc, mask=(o < G * O)[:, None] & (k < K)[None, :])
 
 
-def weight_gradient(
-    x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers, tiles: Tiles | None = None
-) -> Tensor:
+def weight_gradient(x: Tensor, dy: Tensor, side: int, inputs: int, stride: int, numbers: Numbers) -> Tensor:
     """x [R, N, H+2, W+2, C] and dy [R, N, Ho+2, Wo+2, O] → the gradient of the weights [R, O, k, k, I].
 
     The pixels are split into parts where the weights alone would not fill the device; the parts are added afterwards.
     """
     runs, n, ho, wo, outputs = dy.shape
     channels = x.shape[4]
-    t = tiles or tiles_for(outputs, wo - 2, STEM_WEIGHTS if channels == 4 else WEIGHTS)
+    t = tiles_for(outputs, wo - 2, STEM_WEIGHTS if channels == 4 else WEIGHTS)
     wide = side + (t.group - 1) * stride
     groups = n * (ho - 2) * triton.cdiv(wo - 2, t.group)
     blocks = triton.cdiv(side * wide * channels, t.columns), triton.cdiv(t.group * outputs, t.rows)
