@@ -362,6 +362,12 @@ def _normal(y, mean, rstd, gamma, beta):
 
 
 @triton.jit
+def _relu(v):
+    # A NaN stays one, as in PyTorch: else the loss of a run that diverged could be finite.
+    return tl.maximum(v, 0.0, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _activate(
     y, mean, rstd, gamma, beta, y2, mean2, rstd2, gamma2, beta2, out, total, pixels, H: tl.constexpr, W: tl.constexpr,
     C: tl.constexpr, HALO: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl.constexpr,
@@ -387,7 +393,7 @@ def _activate(
             tl.load(y2 + source, mask=inside, other=0.0).to(tl.float32),
             tl.load(mean2 + of), tl.load(rstd2 + of), tl.load(gamma2 + of), tl.load(beta2 + of),
         )  # fmt: skip
-    v = tl.where(inside, tl.maximum(v, 0.0), 0.0)
+    v = tl.where(inside, _relu(v), 0.0)
     tl.store(out + run * total + i, v.to(out.dtype.element_ty), mask=i < total)
 
 
@@ -432,7 +438,7 @@ def _infer(
     if SHORT == 2:  # a convolution of it, normalised
         v += tl.load(short + plain[:, None] * O + n[None, :], mask=there, other=0.0).to(tl.float32)
     if RELU:
-        v = tl.maximum(v, 0.0)
+        v = _relu(v)
     at = haloed if HALO else plain
     tl.store(out + at[:, None] * O + n[None, :], v.to(out.dtype.element_ty), mask=there)
 
