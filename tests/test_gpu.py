@@ -178,6 +178,22 @@ def test_options_of_every_method_in_a_stack(scenario, options):
     torch.testing.assert_close(*asked, rtol=0.01, atol=0.01)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), ("tf32", 1e-2), ("bf16", 5e-2)])
+def test_inference_of_a_stack_is_the_networks(scenario, precision, tolerance):
+    """Without gradients a layer is one kernel, which no step but ASER's uses."""
+    from mnemon.learning.stacked import resnet
+
+    with Engine(torch.device("cuda"), "fp32").in_use():
+        run = make_run("resnet18", "er", 0, scenario, torch.device("cuda"), memory_size=MEMORY)
+        run.learner.learn(scenario.x, run.y, run.batches[:12])  # BatchNorm's statistics have moved
+        net = run.learner.net.backbone.eval()
+        x = run.learner.normalise(scenario.x[:200])
+        with torch.no_grad():
+            expected = net.blocks(net.stem(x))
+            found = resnet.blocks(net, x, False, precision)
+    assert float((found - expected).norm() / expected.norm()) < tolerance
+
+
 @pytest.mark.parametrize("stacked", [False, True], ids=["alone", "stack"])
 @pytest.mark.parametrize("method", ["er", "hybrid", "cope"])
 def test_every_precision_learns(scenario, method, stacked):
