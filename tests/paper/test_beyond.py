@@ -32,7 +32,7 @@ from mnemon.paper.patches_ablation import Ablation
 from mnemon.paper.plan import Scope
 from mnemon.paper.results import Results
 from mnemon.paper.row_settings import Chosen
-from mnemon.paper.targets.beyond import Beyond, ablation, draw, general_notes, stream_table
+from mnemon.paper.targets.beyond import Beyond, ablation, draw, general_notes, shrinkage, stream_table
 from mnemon.render import markup
 from mnemon.render.tables import Bold
 
@@ -61,6 +61,8 @@ def _rows(monkeypatch, tmp_path):
     """These rows, and a file of settings with one line: what was chosen for the trained row on Split CIFAR-10."""
     monkeypatch.setattr(beyond, "ROWS", (TWO_READ_OUTS, PAPERS_OWN, SMALL, FREE, STRANGE))
     monkeypatch.setattr(patches_ablation, "LINES", LINES)
+    monkeypatch.setattr(patches_ablation, "SHORT_STREAM", STREAM)
+    monkeypatch.setattr(patches_ablation, "SHRINKAGE", {"K 512": LINES[:2]})
     monkeypatch.setattr(Ablation, "spec", ablation_spec)
     monkeypatch.setattr(row_settings, "PATH", tmp_path / "settings" / "beyond.json")
     row_settings.PATH.parent.mkdir()
@@ -297,20 +299,28 @@ def test_every_line_of_the_tables_fits_80_columns():
     assert max(len(line) for line in text.splitlines() if line.startswith("|")) <= 80
 
 
-def test_the_ablation_is_from_validation_records_alone():
-    def tried(line, split, mean):
-        spec = line.spec(STREAM, 100)
-        behind = SimpleNamespace(method=spec.method, classifier=spec.classifiers[0])
-        cell = SimpleNamespace(spec=lambda seed: line.spec(STREAM, seed), stream=STREAM, row=behind)
-        found = fifteen(cell, mean, split=split, protocol={"backbone": "mlp"})[:3]
-        return [r | {"seed": 100 + r["seed"]} for r in found]
+def tried(line, split, mean):
+    """Three records of a line of the ablation."""
+    spec = line.spec(STREAM, 100)
+    behind = SimpleNamespace(method=spec.method, classifier=spec.classifiers[0])
+    cell = SimpleNamespace(spec=lambda seed: line.spec(STREAM, seed), stream=STREAM, row=behind)
+    found = fifteen(cell, mean, split=split, protocol={"backbone": "mlp"})[:3]
+    found = [r | {"seed": 100 + r["seed"]} for r in found]
+    return [r | {"run": named(r)} for r in found]
 
-    found = [r | {"run": named(r)} for r in tried(LINES[0], "valid", 70.6) + tried(LINES[1], "test", 60)]
+
+def test_the_ablation_is_from_validation_records_alone():
+    found = tried(LINES[0], "valid", 70.6) + tried(LINES[1], "test", 60)
     table = ablation(results(found))
     assert table.parts[0].rows == [
         ["views", "two", "70.00 ± 0.25", "not run"],
         ["", "one", "not run", "not run"],
     ]
+
+
+def test_shrinkage_has_what_each_gains_over_the_first():
+    table = shrinkage(results(tried(LINES[0], "valid", 70.6) + tried(LINES[1], "valid", 73.6)))
+    assert table.parts[0].rows == [["two", "70.00 ± 0.25", "–"], ["one", "73.00 ± 0.25", "+3.00 ± 0.00"]]
 
 
 # --- the front and the pictures
@@ -371,7 +381,7 @@ def test_a_document_has_what_was_run(tmp_path):
     put(tmp_path, everything())
     Beyond().write(Results.read(tmp_path))
     page = tmp_path / "page.md"
-    names = ("beyond", "beyond-figures", "beyond-ablation", "beyond-searches")
+    names = ("beyond", "beyond-figures", "beyond-ablation", "beyond-shrinkage", "beyond-searches")
     page.write_text("".join(f"<!-- mnemon: {name} -->\n<!-- /mnemon -->\n" for name in names))
     reproduce.fill([page], tmp_path)
     text = page.read_text()
@@ -383,6 +393,7 @@ def test_a_document_has_what_was_run(tmp_path):
     assert "](figures/beyond-cost.png)" in text
     assert "](figures/beyond-state.png)" in text
     assert "| views | two | not run | not run |" in text
+    assert "| λ | accuracy, K 512 | difference, K 512 |\n| --- | --- | --- |\n| two | not run | – |\n" in text
     assert f"{page}: up to date" in reproduce.fill([page], tmp_path)
 
 
@@ -398,7 +409,7 @@ def test_the_page_has_no_number_that_was_written_by_hand():
     text = (ROOT / "docs/beyond.md").read_text(encoding="utf-8")
     by_hand = documents.PLACE.sub("", text)
     assert "±" not in by_hand
-    assert [name for name in ("beyond", "beyond-figures", "beyond-ablation", "beyond-searches")
+    assert [name for name in ("beyond", "beyond-figures", "beyond-ablation", "beyond-shrinkage", "beyond-searches")
             if f"<!-- mnemon: {name} -->" not in text] == []  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def reproduce(
         unset(
             "documents whose parts between <!-- mnemon: NAME --> and <!-- /mnemon --> are written from the records "
             "(NAME: table1 … table7, claims, figures, ranking, ranking-figure, device-time, sensitivity, searches, "
-            "beyond, beyond-figures, beyond-ablation, beyond-searches, split-mnist …, method-er …)",
+            "beyond, beyond-figures, beyond-ablation, beyond-shrinkage, beyond-searches, split-mnist …, "
+            "method-er …)",
             "FILE …",
         ),
     ] = (),

@@ -43,6 +43,16 @@ LINES = (
     *(Ablation("images of the dictionary", str(n), patches(FILTERS, images=n)) for n in (10, 100, 1000)),
 )
 
+# Many filters on a short stream, and the shrinkages that the same trainings are read with; the first is that of the rows.
+SHORT_STREAM = "smooth-cifar10"
+SHRINKAGE = {
+    f"K {k}": [
+        Ablation("shrinkage λ", lam, patches(k), classifier=f"gaussian:lam={lam}")
+        for lam in ("0.0001", "0.001", "0.01", "0.1")
+    ]
+    for k in (512, 1024)
+}
+
 
 def known_lines() -> list[Ablation]:
     """The lines that this version can make."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon import files
-from mnemon.experiments.stats import estimate
+from mnemon.experiments.stats import estimate, paired_difference
 from mnemon.paper import beyond, beyond_readings, documents, patches_ablation, ranking, searches
 from mnemon.paper.beyond import PANELS, PAPER, STREAMS, TRACKS
 from mnemon.paper.beyond_readings import Point, Reading
@@ -19,7 +19,7 @@ from mnemon.paper.plan import Scope, TargetPlan, can_run, each_training_once, mi
 from mnemon.paper.results import Absent, Results
 from mnemon.paper.targets.target import Block, Target, write_figure
 from mnemon.render import markup, names, svg
-from mnemon.render.tables import Bold, Part, Table, headings
+from mnemon.render.tables import Bold, Heading, Part, Table, headings
 
 NOT_SEARCHED = "not searched"
 COLUMNS = headings("track", "learner", "read-out", "accuracy", "forgotten", "M mult.", "MB", "seconds")
@@ -103,6 +103,7 @@ class Beyond(Target):
             self.name: _block,
             "beyond-figures": _figures,
             "beyond-ablation": lambda results, _: markup.markdown(ablation(results)),
+            "beyond-shrinkage": lambda results, _: markup.markdown(shrinkage(results)),
             "beyond-searches": lambda results, _: searches.markdown(results.out, of_rows=True),
         }
 
@@ -210,6 +211,25 @@ def ablation(results: Results) -> Table:
     return Table(
         "beyond-ablation", "Patches and a streaming Gaussian classifier: ablation", [Part(columns, rows)], notes
     )
+
+
+def shrinkage(results: Results) -> Table:
+    """Many filters on a short stream, read with more and more shrinkage; the first is that of the rows."""
+    columns, rows = [Heading("λ")], list[list[str]]()
+    for filters, lines in patches_ablation.SHRINKAGE.items():
+        columns += [Heading(filters, what) for what in ("accuracy", "difference")]
+        rows = rows or [[line.label] for line in lines]
+        each = [patches_ablation.validated(results, line, patches_ablation.SHORT_STREAM) for line in lines]
+        for row, values in zip(rows, each, strict=True):
+            found, gain = estimate(values.values()), paired_difference(values, each[0])
+            row += [NOT_RUN, NOTHING] if found is None or gain is None else [found.text(), gain.text(signed=True)]
+        rows[0][-1] = NOTHING
+    stream, seeds = names.stream(patches_ablation.SHORT_STREAM), names.ranges(patches_ablation.SEEDS)
+    notes = [
+        f"{stream}, percent on validation samples, mean ± half-width of the 95 % interval over seeds {seeds}; the same "
+        "trainings at each λ, and their paired differences to the first."
+    ]
+    return Table("beyond-shrinkage", "Many filters on a short stream, by shrinkage", [Part(columns, rows)], notes)
 
 
 # --- the pictures
