@@ -60,7 +60,7 @@ class Run:
         self.table = LabelTable(arrived[np.argsort(first)])
         self.table.add(label for labels in scenario.tested for label in labels)
         self.learner.grow(len(self.table))  # capacity only: no row depends on how many others there are
-        self.learner.places = len(self.table)
+        self.learner.places = len(self.table)  # no other class can come
         self.y = torch.from_numpy(self._index(scenario.y)).to(device)
         self.y_test = torch.from_numpy(self._index(scenario.y_test)).to(device)
 
