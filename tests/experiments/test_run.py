@@ -105,7 +105,7 @@ def test_a_run_expects_the_classes_of_its_stream(toy):
     """ASER's tables have rows for them, not for as many as there would be room for."""
     cpu = torch.device("cpu")
     run = Run(choose("aser"), array_scenario(*toy, 0, epochs=0, device=cpu), seed=0, device=cpu)
-    assert run.learner.places == 6 < run.learner.net.capacity
+    assert run.learner.possible_classes == 6 < run.learner.net.capacity
 
 
 def test_a_class_that_never_arrives_is_counted_as_itself(toy):

@@ -409,21 +409,34 @@ def test_products_in_pieces_are_the_products():
     torch.testing.assert_close(runs[1], -(a @ b.T), rtol=1e-4, atol=1e-4)
 
 
-def test_places_follow_the_classes_that_come():
+def test_more_classes_than_expected_may_come():
     learner = make("aser", memory_size=60)
     capacity = learner.net.capacity
-    learner.places = 6
-    learner.grow(6)
-    assert learner.places == 6
-    learner.grow(7)  # one more than was expected
-    assert learner.places == capacity
+    assert learner.possible_classes == capacity
+    learner.expect(6)
+    assert learner.possible_classes == 6
+    learner.grow(7)
+    assert learner.possible_classes == capacity
     learner.grow(capacity + 1)
-    assert learner.places == learner.net.capacity == 2 * capacity
+    assert learner.possible_classes == learner.net.capacity == 2 * capacity
 
 
-def test_aser_looks_at_no_places_for_classes_that_cannot_come():
+def test_a_restored_learner_expects_as_many_classes_as_before():
+    """Else the tables of ASER would have another shape, and the run that goes on other roundings."""
+    whole, cut, again = (make("aser", memory_size=60) for _ in range(3))
+    for learner in (whole, cut, again):
+        learner.expect(int(Y.max()) + 1)
+    learn(whole, 30)
+    learn(cut, 12)
+    again.restore({name: tensor.clone() for name, tensor in cut.state().items()}, steps=cut.steps, samples=cut.samples)
+    assert again.possible_classes == int(Y.max()) + 1
+    learn(again, 18, start=12)
+    assert all(torch.equal(tensor, again.state()[name]) for name, tensor in whole.state().items())
+
+
+def test_aser_looks_at_no_rows_for_classes_that_cannot_come():
     looked, learners = [], [make("aser", memory_size=60, per_class=3) for _ in range(2)]
-    learners[1].places = int(Y.max()) + 1  # as a run sets it, which knows its stream
+    learners[1].expect(int(Y.max()) + 1)  # as a run does, which knows its stream
     for learner in learners:
         passed = []
         hook = learner.net.register_forward_pre_hook(
@@ -432,7 +445,7 @@ def test_aser_looks_at_no_places_for_classes_that_cannot_come():
         learn(learner, 30)
         hook.remove()
         looked.append(max(passed))
-    assert looked[1] == learners[1].places * 3 * 2 + 10 < looked[0]
+    assert looked[1] == learners[1].possible_classes * 3 * 2 + 10 < looked[0]
     assert torch.equal(learners[0].memory.x, learners[1].memory.x)
     for mine, its in zip(learners[0].parameters, learners[1].parameters, strict=True):
         torch.testing.assert_close(mine, its)

@@ -59,8 +59,7 @@ class Run:
         arrived, first = np.unique(scenario.y[scenario.stream.indices], return_index=True)
         self.table = LabelTable(arrived[np.argsort(first)])
         self.table.add(label for labels in scenario.tested for label in labels)
-        self.learner.grow(len(self.table))  # capacity only: no row depends on how many others there are
-        self.learner.places = len(self.table)  # no other class can come
+        self.learner.expect(len(self.table))  # room only: no class row depends on how many others there are
         self.y = torch.from_numpy(self._index(scenario.y)).to(device)
         self.y_test = torch.from_numpy(self._index(scenario.y_test)).to(device)
 

@@ -110,8 +110,8 @@ def _count(build: Callable[[str], Learner], classes: int) -> int:
 
 def _of_step(learner: Learner, batch: int, classes: int) -> int:
     """One step, on a device without values ("meta") or another, as if very many samples had been learned."""
-    learner.grow(classes)
-    learner.places, memory = classes, learner.memory
+    learner.expect(classes)
+    memory = learner.memory
     each = math.ceil(memory.size / classes) + 1
     learner.counts[:classes] += each
     learner.samples = each * classes

@@ -96,9 +96,7 @@ class Learner(Gradients):
             capacity=self.net.capacity,
             floats=dtype,
         )
-        # Number of classes that can occur, at most the capacity; a Run knows it from its stream. ASER's tables have rows for
-        # so many.
-        self.places = self.net.capacity
+        self.expected: int | None = None  # number of classes that can come, where it is known
         self.seen = torch.zeros(self.net.capacity, dtype=torch.bool, device=self.device)
         self.counts = torch.zeros(self.net.capacity, dtype=torch.int64)  # samples of each class so far, on the host
         self.bad_step = torch.full((), -1, device=self.device)  # the first step whose loss was not finite
@@ -239,8 +237,8 @@ class Learner(Gradients):
         capacity = self.net.capacity
         while capacity < classes:
             capacity *= 2
-        if classes > self.places:
-            self.places = capacity
+        if self.expected is not None and classes > self.expected:
+            self.expected = None
         if capacity > self.net.capacity:
             more = capacity - self.net.capacity
             self.net.grow(capacity)
@@ -251,6 +249,16 @@ class Learner(Gradients):
             self.velocity = tuple(_grown(v, p) for v, p in zip(old, self.parameters[: len(old)], strict=True))
             if self.average is not None:
                 self.average = Average(self.moving(), self.device, self.average)
+
+    def expect(self, classes: int) -> None:
+        """Have room for so many classes; no other will come."""
+        self.grow(classes)
+        self.expected = classes
+
+    @property
+    def possible_classes(self) -> int:
+        """Every class index is below it; tables with a row for each class (ASER) have so many."""
+        return self.net.capacity if self.expected is None else self.expected
 
     def here(self) -> Span:
         """A span of no sample, at the step that comes next."""
@@ -370,7 +378,9 @@ class Learner(Gradients):
 
     def restore(self, state: dict[str, Tensor], *, steps: int, samples: int) -> None:
         """Go on from a saved state, bit for bit; a state of another shape is refused."""
-        self.grow(len(state["seen"]) if "seen" in state else 0)
+        saved_capacity = len(state["seen"]) if "seen" in state else 0
+        if saved_capacity > self.net.capacity:  # else as many classes are expected as before
+            self.grow(saved_capacity)
         own = self.state()
         if own.keys() != state.keys() or any(
             own[k].shape != state[k].shape or own[k].dtype != state[k].dtype for k in own

@@ -58,7 +58,7 @@ class ASER(Method):
             return super().retrieve(learner, new, draws)
         y, keys = learner.memory.y[: self.memory_size], draws["rows"][0]
         ranks = class_ranks(y, keys)
-        tables = [class_table(y, ranks, first, self.n_c, learner.places) for first in (0, self.n_c)]
+        tables = [class_table(y, ranks, first, self.n_c, learner.possible_classes) for first in (0, self.n_c)]
         candidates, others, came = points(learner, tables, new)
         cooperative = shapley(others, candidates, self.neighbours).sum(0) / others.real.sum().clamp(min=1)
         adversarial = shapley(came, candidates, self.neighbours).mean(0)
@@ -73,7 +73,7 @@ class ASER(Method):
         if "write" in draws:
             memory.write(draws["write"], x, y)
             return
-        kept, keys, classes = memory.y[:size], draws["rows"], learner.places
+        kept, keys, classes = memory.y[:size], draws["rows"], learner.possible_classes
         judges = class_table(kept, class_ranks(kept, keys[1]), 0, self.n_c, classes)
         # Candidates: n_c · C̃ random rows that do not judge.
         judging = keys.new_zeros(size + 1).scatter(0, judges, torch.ones_like(judges).to(keys))[:size]

@@ -33,7 +33,7 @@ class Stack:
     def __init__(self, learners: list[Learner]) -> None:
         hold = _holders(learners)
         kinds = [{_kind(holder) for holder in holders} for holders in hold.values()]
-        if any(len(kind) > 1 for kind in kinds) or len({learner.places for learner in learners}) > 1:
+        if any(len(kind) > 1 for kind in kinds) or len({learner.possible_classes for learner in learners}) > 1:
             raise ValueError("only learners of one kind can be stacked.")
         each = [_changing(learner) for learner in learners]
         self.tensors = {name: _stacked(name, [tensors[name] for tensors in each]) for name in each[0]}
