@@ -36,7 +36,7 @@ def doubled(rows):
 
 
 KINDS = {  # samples, parameters → method, classifier, backbone
-    "images": (images, {}, ("slda", "gaussian:lam=0.1", PATCHES)),
+    "images": (images, {}, ("slda", "gaussian:lam=auto", PATCHES)),
     "vectors": (vectors, {}, ("hybrid", "ridge", "MLP")),
     "open tables": (vectors, {"features": "open"}, ("hybrid", "ridge", "MLP")),
     "images without room for patches": (lambda: images(side=7), {}, ("hybrid", "ridge", "MLP")),
@@ -55,7 +55,7 @@ KINDS = {  # samples, parameters → method, classifier, backbone
     "patches with options": (
         images,
         {"backbone": "patches:filters=8"},
-        ("slda", "gaussian:lam=0.1", "patches:filters=8"),
+        ("slda", "gaussian:lam=auto", "patches:filters=8"),
     ),
     "an mlp": (images, {"backbone": "mlp:width=8"}, ("hybrid", "ridge", "mlp:width=8")),
     "a classifier of statistics": (
@@ -109,7 +109,7 @@ def test_an_option_that_only_a_network_has_asks_for_a_network(given):
 
 def test_it_is_the_model_of_the_same_choice_spelt_out():
     for samples, spelt in (
-        (images, {"method": "slda", "backbone": PATCHES, "classifier": "gaussian:lam=0.1"}),
+        (images, {"method": "slda", "backbone": PATCHES, "classifier": "gaussian:lam=auto"}),
         (vectors, {"method": "hybrid", "classifier": "ridge"}),
     ):
         x, y = samples()
@@ -123,7 +123,7 @@ def test_a_saved_model_states_what_auto_meant_and_keeps_it_when_that_changes(tmp
     clf.save(tmp_path / "model")
     (path,) = (path for path in (tmp_path / "model").iterdir() if path.suffix == ".json")
     stated = json.loads(path.read_text())["values"]
-    assert (stated["method"], stated["backbone"], stated["classifier"]) == ("slda", PATCHES, "gaussian:lam=0.1")
+    assert (stated["method"], stated["backbone"], stated["classifier"]) == ("slda", PATCHES, "gaussian:lam=auto")
     assert stated["auto"] == {"backbone": "auto"}
 
     monkeypatch.setattr(auto, "PATCHES", {"method": "hybrid", "classifier": "ncm"})  # a later version

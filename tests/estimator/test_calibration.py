@@ -251,7 +251,10 @@ def test_before_there_is_an_exam_statistics_claim_no_certainty(images, n, digits
     """The complaint: 72 % of the digits right after 20 of them as images, at a mean confidence of 100 %."""
     x, y = digits
     x = (15 * x).astype(np.uint8).reshape(-1, 8, 8) if images else x
-    clf, own = (OnlineClassifier("slda", exam=exam).partial_fit(x[:n], y[:n]) for exam in (20, 0))
+    classifier = "gaussian:lam=0.001" + ("" if images else ":shrink=diagonal")
+    clf, own = (
+        OnlineClassifier("slda", classifier=classifier, exam=exam).partial_fit(x[:n], y[:n]) for exam in (20, 0)
+    )
     asked = np.isin(y[1000:], clf.classes_)
     x, y = x[1000:][asked], y[1000:][asked]
     p, before = clf.predict_proba(x), own.predict_proba(x)

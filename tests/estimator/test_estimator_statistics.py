@@ -50,16 +50,16 @@ def test_the_units_of_the_features_do_not_matter(chunk):
 def test_vectors_have_the_diagonal_images_the_identity_and_what_is_named_is_taken(tmp_path):
     x, y = blobs(30)
     clf = OnlineClassifier("slda").partial_fit(x, y)
-    assert clf._model.choice.classifiers[0].name == "gaussian:shrink=diagonal"
+    assert clf._model.choice.classifiers[0].name == "gaussian:lam=auto:shrink=diagonal"
     clf.save(tmp_path)
     twin = OnlineClassifier.load(tmp_path)
     assert twin.classifier is None
     assert (twin.predict_proba(x) == clf.predict_proba(x)).all()
     assert OnlineClassifier("slda", classifier="gaussian").fit(x, y)._model.choice.classifiers[0].name == "gaussian"
     ready = OnlineClassifier("slda", backbone="identity").fit(x, y)
-    assert ready._model.choice.classifiers[0].name == "gaussian:shrink=diagonal"
+    assert ready._model.choice.classifiers[0].name == "gaussian:lam=auto:shrink=diagonal"
     pixels = OnlineClassifier("slda", backbone=SMALL).partial_fit(*pictures(30, channels=3))
-    assert pixels._model.choice.classifiers[0].name == "gaussian"
+    assert pixels._model.choice.classifiers[0].name == "gaussian:lam=auto"
     with pytest.raises(MnemonError, match="shrink"):
         OnlineClassifier("slda", classifier="gaussian:shrink=none").fit(x, y)
 

@@ -306,3 +306,26 @@ def test_a_snapshot_stays_as_it_was_and_what_follows_it_is_what_would_have_been(
         CHANGES[change](changed, f, y)
         assert all(torch.equal(kept.state()[name], tensor) for name, tensor in before.items())
         assert all(torch.equal(changed.state()[name], tensor) for name, tensor in plain.state().items())
+
+
+@pytest.mark.parametrize("shrink", ["identity", "diagonal"])
+def test_lambda_auto_is_ten_samples_of_noise_for_each_class(samples, shrink) -> None:
+    f, y = samples
+    made = learned(f, y)
+    assert made.shrinkage() == 10 * C / N
+    assert torch.equal(made.discriminant("auto", shrink)(f), made.discriminant(10 * C / N, shrink)(f))
+    made.forget(0)
+    assert made.shrinkage() == 10 * (C - 1) / N  # what its samples gave to the covariance stays
+    assert Gaussian(D, C).shrinkage() == 10  # before there is a sample
+    made.weight.fill_(1e12)
+    assert made.shrinkage() == 1e-5
+
+
+def test_with_lambda_auto_merging_and_removing_are_as_exact(samples) -> None:
+    f, y = samples
+    first, second = learned(f[:300], y[:300]), learned(f[300:], y[300:])
+    whole, half = learned(f, y).discriminant("auto")(f), first.discriminant("auto")(f)
+    first.merge(second)
+    assert apart(first.discriminant("auto")(f), whole) < TOLERANCE
+    first.remove(f[300:], y[300:])
+    assert apart(first.discriminant("auto")(f), half) < TOLERANCE

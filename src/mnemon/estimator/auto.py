@@ -22,8 +22,8 @@ from mnemon.learning.plugins import classifier as classifier_named
 AUTO = "auto"
 
 NETWORK = {"method": "hybrid", "classifier": "ridge"}  # vectors, and whatever asks for a network
-PATCHES = {"method": "slda", "backbone": "patches:power=0.5:threshold=0.5", "classifier": "gaussian:lam=0.1"}  # images
-EMBEDDINGS = {"method": "slda", "classifier": "gaussian:lam=0.01"}
+PATCHES = {"method": "slda", "backbone": "patches:power=0.5:threshold=0.5", "classifier": "gaussian:lam=auto"}  # images
+EMBEDDINGS = {"method": "slda", "classifier": "gaussian:lam=auto"}
 
 # What only a learner with a memory or with gradient steps has: at another value than this, it is asked for.
 OF_NETWORKS: dict[str, Any] = {

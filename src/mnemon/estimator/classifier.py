@@ -38,9 +38,9 @@ class OnlineClassifier(RiverEstimator):
 
     method        "auto", a name of `mnemon.methods()`, or a Method class of one's own. "auto" looks at the first samples, and
                   `resolved_` says what it took. Images of at least 8 × 8 pixels, not long and narrow: "slda" on patches
-                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=0.1"). Vectors, tables and smaller
+                  (backbone="patches:power=0.5:threshold=0.5", classifier="gaussian:lam=auto"). Vectors, tables and smaller
                   images: "hybrid" with classifier="ridge", a network. Embeddings (backbone="identity", an Embedding, or a
-                  module without a parameter to be trained): "slda", classifier="gaussian:lam=0.01". A network wherever
+                  module without a parameter to be trained): "slda", classifier="gaussian:lam=auto". A network wherever
                   something is given that only a network has: loss, lr, gamma; average, memory_size, batch_size or
                   replay_size at another value than the default; a classifier that reads the memory or the network; "mlp",
                   "resnet18", or a module to be trained. A classifier of statistics ("gaussian:...") asks for "slda"

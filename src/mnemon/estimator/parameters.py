@@ -52,9 +52,10 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
     elif not same(of["average"], "auto"):
         raise MnemonError(f"{kind.name} trains no weights that could be averaged: average must be 'auto', its default.")
     check_half_life(of["half_life"], kind)
-    if classifier is None and kind.default_classifier == "gaussian" and len(shape) == 1:
-        # The features of a table have units of their own: those with large numbers must not count for more.
-        classifier = "gaussian:shrink=diagonal"
+    if classifier is None and kind.default_classifier == "gaussian":
+        # How many samples will come is not known. The features of a table have units of their own: those with large numbers
+        # must not count for more.
+        classifier = "gaussian:lam=auto:shrink=diagonal" if len(shape) == 1 else "gaussian:lam=auto"
     if same(network(of["backbone"]), "identity") and loss is None and not kind.needs_sample_loss:
         classifier = classifier or kind.default_classifier
         if plugins.classifier(classifier).needs == ("memory",):

@@ -20,7 +20,7 @@ from mnemon.learning.classifier import Classifier
 from mnemon.learning.gaussian import Gaussian
 from mnemon.learning.gradients import Gradients
 from mnemon.learning.memory import EMPTY, Memory
-from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult
+from mnemon.learning.method import Batch, Draws, Method, Plan, Span, StepResult, draws_of
 from mnemon.learning.network import Network, Output
 from mnemon.learning.objectives import Objective
 from mnemon.runtime.seeding import seeded
@@ -390,12 +390,6 @@ class Learner(Gradients):
             for name, tensor in own.items():
                 tensor.copy_(state[name])
         self.steps, self.samples = steps, samples
-
-
-def draws_of(draws: Draws, iteration: int) -> Draws:
-    """What a further iteration over a batch draws, by the names the first one has."""
-    end = f"#{iteration}"
-    return {key.removesuffix(end): values for key, values in draws.items() if key.endswith(end)}
 
 
 def _grown(old: Tensor, like: Tensor) -> Tensor:

@@ -248,3 +248,9 @@ def joined(new: Batch, replayed: Batch | None) -> Batch:
     if replayed is None:
         return new
     return Batch(torch.cat([new.x, replayed.x]), torch.cat([new.y, replayed.y]))
+
+
+def draws_of(draws: Draws, iteration: int) -> Draws:
+    """What a further iteration over a batch draws, by the names the first one has."""
+    end = f"#{iteration}"
+    return {key.removesuffix(end): values for key, values in draws.items() if key.endswith(end)}

@@ -145,7 +145,7 @@ class StreamingLearner(Learner):
         views = self._views(x)
         return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
-    def discriminant(self, lam: float | None, shrink: str = "identity") -> Discriminant:
+    def discriminant(self, lam: float | str | None, shrink: str = "identity") -> Discriminant:
         """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; None: with the
         identity as covariance."""
         if not self.fitted:

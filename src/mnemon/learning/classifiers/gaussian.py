@@ -26,7 +26,12 @@ class StreamingGaussian(Classifier):
     doc: ClassVar[str] = "linear discriminant analysis, from the statistics that slda keeps"
     needs: ClassVar[tuple[str, ...]] = ("statistics",)
 
-    lam: float = option(1e-3, "weight λ of the identity or the diagonal in the covariance", above=0)
+    lam: float | str = option(
+        1e-3,
+        "weight λ of the identity or the diagonal in the covariance; auto: 10 · classes / samples, each view of one counted",
+        above=0,
+        words=("auto",),
+    )
     covariance: str = option(
         "shared", "one for all classes, learned (shared), or none (identity)", choices=("shared", "identity")
     )
