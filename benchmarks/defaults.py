@@ -191,6 +191,7 @@ CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
         "hybrid + ridge": {"method": "hybrid", "classifier": "ridge"},
         "er + ncm": {"method": "er", "classifier": "ncm"},
         "slda": {"method": "slda"},
+        "slda, λ 0.001": {"method": "slda", "classifier": "gaussian"},
         "slda, roots": {"method": "slda", "backbone": ROOTS},
         "slda, roots, K 128": {"method": "slda", "backbone": f"{ROOTS}:filters=128"},
         "slda, roots, λ 0.01": {"method": "slda", "backbone": ROOTS, "classifier": "gaussian:lam=0.01"},

@@ -25,8 +25,9 @@ from mnemon.learning.streaming import StreamingLearner
 ASKED = 2000
 SIZES = (30, 100, 300, 1000, 3000, 10_000, 40_000)
 GRID = [10 ** (e / 2) for e in range(-8, 3)]  # 0.0001 to 10
-FIXED = (0.001, 0.01, 0.1)
-NOISE = (3, 10, 30)  # samples of noise for each class; mnemon takes 10
+FIXED = {"λ 0.001": 2, "λ 0.01": 4, "λ 0.1": 6}  # places in the grid
+NOISE = (3, 10, 30)  # samples of noise for each class
+OWN = NOISE.index(10)  # what mnemon takes
 
 
 class Kind(NamedTuple):
@@ -59,7 +60,7 @@ def main() -> None:
     record: dict[str, list[dict[str, float | str]]] = {}
     for name in args.kinds:
         print(f"\n{name}; accuracy on held-out samples, %\n", flush=True)
-        print("| stream | samples | classes | best λ | its accuracy | λ auto | its accuracy | " + columns(FIXED, "λ "))
+        print(f"| stream | samples | classes | best λ | its accuracy | λ auto | its accuracy | {' | '.join(FIXED)} |")
         print("|---|---|---|---|---|---|---|" + "---|" * len(FIXED))
         lost: dict[str, list[float]] = defaultdict(list)
         for stream in defaults.STREAMS[KINDS[name].streams]:
@@ -71,10 +72,6 @@ def main() -> None:
     write(args.out, {"grid": GRID, "lines": record})
 
 
-def columns(values: tuple[float, ...], before: str = "") -> str:
-    return " | ".join(f"{before}{value:g}" for value in values) + " |"
-
-
 def of_stream(
     kind: Kind, stream: defaults.Stream, draws: int, seed: int, lost: dict[str, list[float]]
 ) -> list[dict[str, float | str]]:
@@ -83,36 +80,31 @@ def of_stream(
     samples = torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if x.ndim == 4 else x)
     labels = torch.from_numpy(np.unique(y, return_inverse=True)[1])
     asked = min(ASKED, len(labels) // 4)
+    orders = [torch.from_numpy(np.random.default_rng((seed, d)).permutation(len(labels))) for d in range(draws)]
     lines: list[dict[str, float | str]] = []
-    accuracies: dict[int, list[list[float]]] = defaultdict(list)
-    autos: dict[int, float] = {}
-    for draw in range(draws):
-        order = torch.from_numpy(np.random.default_rng((seed, draw)).permutation(len(labels)))
-        test, rest = order[:asked], order[asked:]
-        for size in (size for size in SIZES if size <= len(rest)):
-            learner = learned(kind, samples, labels, rest[:size], draw)
-            statistics = learner.statistics
-            if statistics is None:  # the dictionary still waits for images
-                continue
-            autos[size] = statistics.shrinkage()
-            readings = [*GRID, *FIXED, *(autos[size] / 10 * noise for noise in NOISE)]
+    for size in (size for size in SIZES if size <= len(labels) - asked):
+        found, autos, classes = [], [], []
+        for draw, order in enumerate(orders):
+            test, rows = order[:asked], order[asked : asked + size]
+            learner = learned(kind, samples, labels, rows, draw)
+            auto = learner.shrinkage()
             features = torch.cat([learner.output(part).features for part in torch.split(samples[test], 500)])
-            accuracies[size].append([percent(learner, lam, kind.shrink, features, labels[test]) for lam in readings])
-    for size, found in accuracies.items():
-        mean = np.mean(found, axis=0)
-        on_grid, fixed, noise = np.split(mean, [len(GRID), len(GRID) + len(FIXED)])
-        best = int(on_grid.argmax())
-        own = noise[NOISE.index(10)]
-        classes = len(torch.unique(labels[rest[:size]]))
-        shown = (
-            f"| {stream.name} | {size:,} | {classes} | {GRID[best]:.2g} | {on_grid[best]:.1f} | {autos[size]:.2g} | "
-        )
-        print(shown + f"{own:.1f} | " + " | ".join(f"{value:.1f}" for value in fixed) + " |", flush=True)
-        names = [*(f"λ {lam:g}" for lam in FIXED), *(f"λ = {k} · classes / samples" for k in NOISE)]
-        for reading, value in zip(names, [*fixed, *noise], strict=True):
-            lost[reading].append(float(on_grid[best] - value))
+            readings = [*GRID, *(auto / NOISE[OWN] * noise for noise in NOISE)]
+            found.append([percent(learner, lam, kind.shrink, features, labels[test]) for lam in readings])
+            autos.append(auto)
+            classes.append(len(torch.unique(labels[rows])))
+        on_grid, noise = np.split(np.mean(found, axis=0), [len(GRID)])
+        best, auto = int(on_grid.argmax()), float(np.mean(autos))
+        fixed = {name: float(on_grid[place]) for name, place in FIXED.items()}
+        cells = [stream.name, f"{size:,}", f"{np.mean(classes):.0f}", f"{GRID[best]:.2g}", f"{on_grid[best]:.1f}"]
+        cells += [f"{auto:.2g}", *(f"{value:.1f}" for value in (noise[OWN], *fixed.values()))]
+        print(f"| {' | '.join(cells)} |", flush=True)
+        for name, value in (
+            fixed | {f"λ = {k} · classes / samples": v for k, v in zip(NOISE, noise, strict=True)}
+        ).items():
+            lost[name].append(float(on_grid[best] - value))
         by_lambda = {f"{lam:.3g}": float(value) for lam, value in zip(GRID, on_grid, strict=True)}
-        lines.append({"samples": size, "auto": autos[size], **by_lambda})
+        lines.append({"samples": size, "auto": auto, "its accuracy": float(noise[OWN]), **by_lambda})
     return lines
 
 

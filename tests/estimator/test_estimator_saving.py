@@ -249,6 +249,19 @@ def forge(folder, change_values=None, change_tensors=None):
     name.write_text(json.dumps(body | {"sha256": checkpoint._sha(checkpoint._canonical(body))}))
 
 
+def test_a_saved_model_keeps_the_shrinkage_it_was_learned_with(tmp_path):
+    """In 0.2.0 the classifier that None stood for had a fixed λ; only a new fit takes today's."""
+    x, y = blobs(60)
+    old = OnlineClassifier("slda", classifier="gaussian:shrink=diagonal").partial_fit(x, y)
+    old.save(tmp_path)
+    forge(tmp_path, lambda values: values["params"].update(classifier=None))
+    loaded = OnlineClassifier.load(tmp_path)
+    assert loaded.classifier is None
+    assert (loaded.predict_proba(x) == old.predict_proba(x)).all()
+    assert loaded.partial_fit(x, y).resolved_["classifier"] == "gaussian:shrink=diagonal"
+    assert loaded.fit(x, y).resolved_["classifier"] == "gaussian:lam=auto:shrink=diagonal"
+
+
 def copied(saved, tmp_path, name="model"):
     shutil.rmtree(tmp_path / "copy", ignore_errors=True)
     return shutil.copytree(saved / name, tmp_path / "copy", ignore=shutil.ignore_patterns(".*"))

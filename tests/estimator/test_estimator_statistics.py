@@ -137,3 +137,24 @@ def test_what_it_has_no_use_for_is_refused():
         OnlineClassifier("slda", backbone="mlp").fit(x, y)
     with pytest.raises(MnemonError, match="hybrid trains its network, and patches are fitted"):
         OnlineClassifier("hybrid", backbone="patches").fit(*pictures(30, channels=3))
+
+
+@pytest.mark.filterwarnings("ignore:drift")
+def test_shrinkage_falls_as_samples_come_but_not_with_those_that_fade():
+    x, y = blobs(600)
+    classes = len(np.unique(y))
+
+    def shrinkage(clf):
+        return clf._model.learner.shrinkage()
+
+    whole = OnlineClassifier("slda", exam=0).partial_fit(x[:60], y[:60])
+    assert shrinkage(whole) == 10 * classes / 60
+    whole.partial_fit(x[60:], y[60:])
+    assert shrinkage(whole) == 10 * classes / 600
+    for c in range(classes):
+        whole._model.learner.discount(c)  # all have drifted: the covariance stays, and what is known of it
+    assert shrinkage(whole) == 10 * classes / 600
+    whole.forget(label=y[0])
+    assert shrinkage(whole) == pytest.approx(10 * (classes - 1) / (y != y[0]).sum())
+    fading = OnlineClassifier("slda", exam=0, half_life=20).partial_fit(x, y)
+    assert 5 / 20 < shrinkage(fading) < 9 / 20

@@ -9,6 +9,10 @@ from torch import Tensor
 
 from mnemon.errors import MnemonError
 
+NOISE = 10  # samples for each class, chosen on held-out training samples (benchmarks/shrinkage.py)
+LEAST = 1e-3  # λ: after 100,000 single samples rounding in float32 has taken up to 2e-4 of the mean variance …
+ROUNDING = 1e-2  # … and what took more than this is none
+
 
 class Discriminant(NamedTuple):
     """Linear scores: μ_cᵀΣ⁻¹f − ½ μ_cᵀΣ⁻¹μ_c. For equal priors their softmax is p(c | f)."""
@@ -21,13 +25,22 @@ class Discriminant(NamedTuple):
         return torch.addmm(self.bias, f.to(self.weight.dtype), self.weight.T)
 
 
-def solved(sigma: Tensor, means: Tensor, lam: float, removed: bool) -> Tensor:
-    """Σ⁻¹μ_c as rows [C, D]. Where samples were removed, Σ is lifted by what rounding may have taken from it."""
+def shrinkage(classes: int, samples: float) -> float:
+    """λ = "auto": 10·C/N. Up to the factor 1 + λ, the covariance is then what it would be if each class had brought ten samples
+    more, of noise that is alike in all directions (docs/methods/slda.md)."""
+    return max(NOISE * classes / max(samples, 1), LEAST)
+
+
+def solved(sigma: Tensor, means: Tensor, lam: float, *, removed: bool) -> Tensor:
+    """Σ⁻¹μ_c as rows [C, D]. Σ is lifted by what rounding may have taken from it: where samples were removed, or where very
+    many were added and λ is no smaller than what float32 usually holds."""
     factor, failed = torch.linalg.cholesky_ex(sigma)
-    if bool(failed) and removed:
-        sigma.diagonal().sub_(2 * torch.linalg.eigvalsh(sigma)[0])
-        factor, failed = torch.linalg.cholesky_ex(sigma)
-    if bool(failed):  # λ is below what float32 holds of Σ_w
+    if bool(failed) and (removed or lam >= LEAST) and bool(torch.isfinite(sigma).all()):
+        taken = torch.linalg.eigvalsh(sigma)[0].abs()
+        if removed or bool(taken <= ROUNDING * sigma.diagonal().mean()):
+            sigma.diagonal().add_(2 * taken)
+            factor, failed = torch.linalg.cholesky_ex(sigma)
+    if bool(failed):
         raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")
     return torch.cholesky_solve(means.T, factor).T
 

@@ -32,8 +32,6 @@ PER_SAMPLE = (1e-3, 1e-6)
 MOST_CHECKED = 4096  # features whose covariances are looked at after a removal; of more only the variances
 CHUNK = 4096  # samples added at once: bounds the copies
 SHRINK = ("identity", "diagonal")  # what the covariance is drawn towards
-NOISE = 10  # samples of noise for each class, of which λ = "auto" is made; chosen on validation samples, docs/methods/slda.md
-LEAST = 1e-5  # λ = "auto" is not below: float32 holds no less of a scatter
 ROUNDING = 3e-7  # of its mean: a feature that deviates by less is constant, as far as float32 can tell
 LARGEST_FLOOR = 0.1  # of the variance over all samples: a larger λ shrinks no further what tells classes apart
 LEFT = 1e-5  # of its mean and deviation: what remains of a feature below this, once samples were removed, is rounding
@@ -246,17 +244,9 @@ class Gaussian:
         """The classifier with Σ = I: the paper's."""
         return nearest_mean(self.counts, self.means)
 
-    def shrinkage(self) -> float:
-        """λ = 10·C/N for N samples of C classes. Then Σ = (W + 10·C·v·I)/N with the mean variance v: the covariance there would
-        be if each class had brought ten samples more, of noise that is alike in all directions."""
-        classes = int((self.counts > 0).sum())
-        return max(NOISE * max(classes, 1) / max(float(self.weight), 1.0), LEAST)
-
-    def discriminant(self, lam: float | str, shrink: str = "identity") -> Discriminant:
+    def discriminant(self, lam: float, shrink: str = "identity") -> Discriminant:
         """The classifier with Σ = Σ_w + λ·tr(Σ_w)/D·I, or with the diagonal of Σ_w in place of the identity, which does not
-        depend on the units of the features; one Cholesky decomposition in float64, of the lower triangle. λ "auto" is that
-        of `shrinkage`."""
-        lam = self.shrinkage() if isinstance(lam, str) else lam
+        depend on the units of the features; one Cholesky decomposition in float64, of the lower triangle."""
         if shrink == "diagonal":
             return self._unit_free(lam)
         sigma = self.covariance()
@@ -266,13 +256,13 @@ class Gaussian:
         ridge = torch.where(trace > self.rounding.double().square().mean(), lam * trace, 1.0)
         sigma.diagonal().add_(ridge)
         means = self.means.double()
-        weight = solved(sigma, means, lam, self._removed)
+        weight = solved(sigma, means, lam, removed=self._removed)
         return Discriminant(weight, self._bias(weight, means))
 
     def _unit_free(self, lam: float) -> Discriminant:
         """Σ = Σ_w + λ·diag(Σ_w), in which the variance of a feature is at least λ times its variance over all samples (λ up to
-        a tenth): one that is constant within classes tells them apart by at most 1/√λ deviations. One that is constant over
-        all tells nothing.
+        a tenth): one that is constant within classes tells them apart by at most 1/√λ deviations (√10 from there on). One
+        that is constant over all tells nothing.
 
         Solved in units of Σ's own deviations, where no feature is larger than another.
         """
@@ -288,7 +278,7 @@ class Gaussian:
         sigma.div_(unit[:, None]).div_(unit).mul_(varies[:, None]).mul_(varies)
         sigma.diagonal().fill_(1.0)
         away = (means - centre) / unit * varies
-        weight = solved(sigma, away, lam, self._removed)  # of the features minus `centre`, in units of `unit`
+        weight = solved(sigma, away, lam, removed=self._removed)  # of the features minus `centre`, in units of `unit`
         weight = weight / unit
         # The centre is common to all classes, so it drops out of the softmax; it stays in the bias.
         return Discriminant(weight, self._bias(weight, means - centre) - weight @ centre)

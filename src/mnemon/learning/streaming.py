@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from mnemon.errors import Diverged, MnemonError
 from mnemon.learning.backbones import PatchFeatures
-from mnemon.learning.discriminant import Discriminant, nearest_mean
+from mnemon.learning.discriminant import Discriminant, nearest_mean, shrinkage
 from mnemon.learning.gaussian import CHUNK, Gaussian
 from mnemon.learning.learner import Learner, Snapshot
 from mnemon.learning.memory import sample_keys
@@ -146,12 +146,21 @@ class StreamingLearner(Learner):
         return Output(torch.stack(views).mean(0) if len(views) > 1 else views[0])
 
     def discriminant(self, lam: float | str | None, shrink: str = "identity") -> Discriminant:
-        """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; None: with the
-        identity as covariance."""
+        """The classifier of the samples so far, with the weight λ of what the covariance is drawn towards; "auto": by their
+        number; None: with the identity as covariance."""
         if not self.fitted:
             counts, means = self._waiting_means()
             return nearest_mean(counts, means)
-        return self._statistics().nearest_mean() if lam is None else self._statistics().discriminant(lam, shrink)
+        if lam is None:
+            return self._statistics().nearest_mean()
+        return self._statistics().discriminant(self.shrinkage() if lam == "auto" else float(lam), shrink)
+
+    def shrinkage(self) -> float:
+        """λ = "auto", each view of a sample counted. Where samples fade they count as much as they still weigh; a class that
+        drifted has few samples left, but the covariance stays that of all."""
+        fades = self.half_life is not None
+        samples = float(self._statistics().weight) if fades else self.samples * self.views
+        return shrinkage(int(self.seen.sum()), samples)
 
     def _waiting_means(self) -> tuple[Tensor, Tensor]:
         """How many samples of each class wait for the dictionary [C], and their mean [C, D], float64."""

@@ -28,7 +28,7 @@ class StreamingGaussian(Classifier):
 
     lam: float | str = option(
         1e-3,
-        "weight λ of the identity or the diagonal in the covariance; auto: 10 · classes / samples, each view of one counted",
+        "weight λ of the identity or the diagonal in the covariance; auto: 10 · classes / samples, at least 0.001",
         above=0,
         words=("auto",),
     )
