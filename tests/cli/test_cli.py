@@ -133,6 +133,16 @@ def test_list_names_everything(capsys):
         assert name in out
 
 
+def test_list_says_what_the_options_of_a_classifier_and_a_backbone_mean(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    for what, words in (
+        ("classifiers", ("gaussian:shrink", "identity|diagonal", "FLOAT|auto", "weight λ of the penalty")),
+        ("backbones", ("patches:filters", "images|noise", "units of each hidden layer", "nf")),
+    ):
+        out, _ = run("list", what, capsys=capsys)
+        assert all(word in out for word in words)
+
+
 NEW_COMMAND = '''
 from typing import Annotated
 

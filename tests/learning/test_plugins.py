@@ -236,7 +236,7 @@ def test_a_classifier_may_leave_out_what_it_needs_and_its_line_in_the_list():
             return lambda out: only_seen(torch.zeros(len(out.features), len(learner.seen)), learner.seen)
 
     name = plugins.use("classifier", First)
-    assert First.described() == "-"
+    assert First.doc == "-"
     found = mnemon.run("fine-tune", "split-digits", classifier=name)
     assert found["accuracy_matrix"][-1][1:] == [0, 0, 0, 0]  # it predicts a class of the first task
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -12,6 +12,9 @@ from mnemon.cli.command import Command
 from mnemon.cli.data import list_datasets
 from mnemon.cli.output import WHAT, table
 from mnemon.errors import unknown
+
+if TYPE_CHECKING:
+    from mnemon.learning.named import Named
 
 
 def list_(
@@ -76,15 +79,29 @@ def _classifiers() -> None:
     from mnemon.learning import plugins
 
     plugins.use_installed()
-    found = plugins.known("classifier").items()
-    rows = [(name, classifier.described(), ", ".join(classifier.needs)) for name, classifier in found]
+    found = plugins.known("classifier")
+    rows = [(name, classifier.doc, ", ".join(classifier.needs)) for name, classifier in found.items()]
     table("classifiers", ("name", WHAT, "needs"), rows)
+    _options("classifiers", found)
 
 
 def _backbones() -> None:
     from mnemon.learning.backbones import BACKBONES
 
-    table("backbones", ("name", WHAT), [(name, backbone.described()) for name, backbone in BACKBONES.items()])
+    table("backbones", ("name", WHAT), [(name, backbone.doc) for name, backbone in BACKBONES.items()])
+    _options("backbones", BACKBONES)
+
+
+def _options(title: str, found: Mapping[str, type[Named]]) -> None:
+    """What follows a name, as in `patches:filters=512`."""
+    from mnemon.learning import options
+
+    rows = [
+        (f"{name}:{option}", str(field.default), options.argument(field)[1], field.metadata.get("doc", "-"))
+        for name, kind in found.items()
+        for option, field in options.fields(kind).items()
+    ]
+    table(f"options of {title} (NAME:OPTION=VALUE)", ("option", "default", "values", WHAT), rows)
 
 
 COMMANDS = (Command("list", list_),)

@@ -35,12 +35,6 @@ class Named:
         ]
         object.__setattr__(self, "name", type(self).name + "".join(stated))
 
-    @classmethod
-    def described(cls) -> str:
-        """What it is, and its options with their defaults."""
-        defaults = [f"{name}={field.default}" for name, field in options.fields(cls).items()]
-        return f"{cls.doc}; options: {', '.join(defaults)}" if defaults else cls.doc
-
 
 def parse(text: Any, known: Mapping[str, type[N]], kind: str) -> N:
     """Make what `text` names, `NAME` or `NAME:OPTION=VALUE:…`, out of those that are known."""
