@@ -158,3 +158,39 @@ def test_shrinkage_falls_as_samples_come_but_not_with_those_that_fade():
     assert shrinkage(whole) == pytest.approx(10 * (classes - 1) / (y != y[0]).sum())
     fading = OnlineClassifier("slda", exam=0, half_life=20).partial_fit(x, y)
     assert 5 / 20 < shrinkage(fading) < 9 / 20
+
+
+def test_with_two_views_an_image_and_its_mirror_image_are_one(tmp_path):
+    x, y = pictures(60, channels=3)
+    x[:, :, :4] //= 2  # left and right differ
+    mirrored = x[:, :, ::-1].copy()
+    one, both = (OnlineClassifier(backbone=SMALL, views=views).partial_fit(x, y) for views in (1, 2))
+    assert not np.allclose(one.predict_proba(x), one.predict_proba(mirrored), atol=1e-3)
+    assert np.allclose(both.predict_proba(x), both.predict_proba(mirrored), atol=1e-6)
+    assert both.resolved_["method"] == "slda"
+    assert both.n_seen_ == 60
+    both.save(tmp_path)
+    loaded = OnlineClassifier.load(tmp_path)
+    assert loaded.views == 2
+    for each in (both, loaded):
+        each.partial_fit(x[:20], y[:20])
+    assert same(everything(loaded), everything(both))
+    with pytest.raises(MnemonError, match="different dictionaries"):
+        both.merge(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "data", "sentence"),
+    [
+        ({"views": 3}, pictures, "views must be at most 2, not 3"),
+        ({"views": True}, pictures, "views must be of type int, not True"),
+        ({"views": 2}, blobs, "a mirror image needs images"),
+        ({"views": 2, "method": "hybrid"}, pictures, "hybrid learns no second views; views is for slda"),
+        ({"views": 2, "lr": 0.1}, pictures, "lr asks for a network, and views=2 for statistics"),
+    ],
+)
+def test_views_that_there_cannot_be_are_refused(given, data, sentence):
+    clf = OnlineClassifier(**given)
+    with pytest.raises(MnemonError, match=sentence):
+        clf.partial_fit(*data(30))
+    assert not hasattr(clf, "classes_")

@@ -77,7 +77,9 @@ def lives_on(clf, x, y, folder):
 # --- slda is exact
 
 
-@pytest.mark.parametrize(("data", "given"), [(vectors, {}), (images, {"backbone": SMALL})])
+@pytest.mark.parametrize(
+    ("data", "given"), [(vectors, {}), (images, {"backbone": SMALL}), (images, {"backbone": SMALL, "views": 2})]
+)
 def test_samples_that_are_forgotten_were_never_learned(data, given, tmp_path):
     x, y = data()
     gone = np.arange(len(x)) % 3 == 2
@@ -133,7 +135,9 @@ def test_a_class_forgotten_by_its_label_leaves_its_part_of_the_covariance():
     assert clf.score(x, y) > 0.9
 
 
-@pytest.mark.parametrize(("data", "given"), [(vectors, {}), (images, {"backbone": SMALL})])
+@pytest.mark.parametrize(
+    ("data", "given"), [(vectors, {}), (images, {"backbone": SMALL}), (images, {"backbone": SMALL, "views": 2})]
+)
 def test_merged_halves_are_one_that_learned_all(data, given, tmp_path):
     x, y = data()
     n = len(x) // 2

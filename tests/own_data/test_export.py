@@ -47,6 +47,7 @@ MODELS = {
     "vectors, blend": lambda: (*vectors(200), OnlineClassifier("er", classifier="blend")),
     "vectors, slda": lambda: (*vectors(200), OnlineClassifier("slda")),
     "images, slda on patches": lambda: (*images(200, 12), OnlineClassifier("slda")),
+    "images and their mirror images": lambda: (*images(200, 12), OnlineClassifier(views=2)),
     "embeddings, default": lambda: (*vectors(200), OnlineClassifier(backbone="identity")),
     "embeddings, class means": lambda: (*vectors(200), OnlineClassifier("hybrid", backbone="identity")),
 }

@@ -49,6 +49,15 @@ def state(out):
     return (out / name).read_bytes(), (out / "log.json").read_bytes()
 
 
+def test_views_are_learned_and_kept(tmp_path, capsys):
+    folder, out = make(tmp_path / "photos", each=5), tmp_path / "model"
+    words = ("fit", str(folder), "--out", str(out), "--size", "12", "--quiet")
+    run(*words, "--views", "2", "--backbone", "patches:filters=4", capsys=capsys)
+    assert OnlineClassifier.load(out).views == 2
+    _, err = run(*words, "--views", "1", code=2, capsys=capsys)
+    assert "views" in err
+
+
 def test_an_empty_class_folder_is_named_and_left_out(tmp_path, caplog, capsys):
     folder = make(tmp_path / "photos", each=5)
     (folder / "none-yet").mkdir()

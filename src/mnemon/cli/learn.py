@@ -21,6 +21,7 @@ from mnemon.cli.new_model import (
     NewRate,
     NewSeed,
     NewSize,
+    NewViews,
     aging,
 )
 from mnemon.cli.options import Device, Quiet, flag, unset
@@ -66,6 +67,7 @@ def learn(
     batch_size: NewBatchSize = None,
     lr: NewRate = None,
     half_life: NewHalfLife = None,
+    views: NewViews = None,
     exam: NewExam = None,
     seed: NewSeed = None,
     size: NewSize = None,
@@ -94,6 +96,7 @@ def learn(
         "batch_size": batch_size,
         "lr": lr,
         "half_life": aging(half_life),
+        "views": views,
         "exam": exam,
         "seed": seed,
     }

@@ -29,6 +29,12 @@ NewHalfLife = Annotated[
         "N|auto",
     ),
 ]
+NewViews = Annotated[
+    int | None,
+    of_new_model(
+        "2: slda learns the mirror image of each image too; for photos, not for letters or digits", "1", "1|2"
+    ),
+]
 NewExam = Annotated[
     int | None,
     of_new_model(

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from mnemon.cli.command import Command
-from mnemon.cli.new_model import NewBatchSize, NewHalfLife, NewMemorySize, NewMethod, NewRate, aging, of_new_model
+from mnemon.cli.new_model import (
+    NewBatchSize,
+    NewHalfLife,
+    NewMemorySize,
+    NewMethod,
+    NewRate,
+    NewViews,
+    aging,
+    of_new_model,
+)
 from mnemon.cli.options import Device, Quiet, flag, unset
 from mnemon.cli.output import count, printable, table
 from mnemon.cli.table_options import (
@@ -102,6 +111,7 @@ def fit(
         float | None, of_new_model("weight of the discriminative loss", "one that works without tuning", "FLOAT")
     ] = None,
     half_life: NewHalfLife = None,
+    views: NewViews = None,
     exam: Annotated[
         int | None, of_new_model("samples of a class held out of learning, to calibrate confidence", "20", "INT")
     ] = None,
@@ -152,6 +162,7 @@ def fit(
         lr=lr,
         gamma=gamma,
         half_life=aging(half_life),
+        views=views,
         exam=exam,
         seed=seed,
     )

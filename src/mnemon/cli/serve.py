@@ -20,6 +20,7 @@ from mnemon.cli.new_model import (
     NewRate,
     NewSeed,
     NewSize,
+    NewViews,
     aging,
 )
 from mnemon.cli.options import Device, unset
@@ -57,6 +58,7 @@ def serve(
     batch_size: NewBatchSize = None,
     lr: NewRate = None,
     half_life: NewHalfLife = None,
+    views: NewViews = None,
     exam: NewExam = None,
     seed: NewSeed = None,
     size: NewSize = None,
@@ -99,6 +101,7 @@ def serve(
         "batch_size": batch_size,
         "lr": lr,
         "half_life": aging(half_life),
+        "views": views,
         "exam": exam,
         "seed": seed,
     }

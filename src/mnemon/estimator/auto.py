@@ -57,7 +57,7 @@ def _chosen(given: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, str]:
     if asks_for_network(given):
         _check_agreement(given)
         return NETWORK
-    if isinstance(classifier, str) or not _is_auto(body):  # neither asks for a network: statistics of features
+    if isinstance(classifier, str) or not _is_auto(body) or not _is(given["views"], 1):  # none asks for a network
         fixed = isinstance(body, nn.Module) or (isinstance(body, str) and architecture(body).name == "identity")
         return EMBEDDINGS if fixed else PATCHES if are_images(shape) else {"method": "slda"}
     return PATCHES if are_images(shape) else NETWORK
@@ -83,6 +83,7 @@ def _check_agreement(given: Mapping[str, Any]) -> None:
     options = [name for name, usual in OF_NETWORKS.items() if not _is(given[name], usual)]
     body, classifier = network(given["backbone"]), given["classifier"]
     of_statistics = [
+        *([] if _is(given["views"], 1) else [f"views={given['views']!r}"]),
         *([f"classifier={classifier!r}"] if isinstance(classifier, str) and _reads_statistics(classifier) else []),
         *([f"backbone={body!r}"] if isinstance(body, str) and body.partition(":")[0] == "patches" else []),
     ]

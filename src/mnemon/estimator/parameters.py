@@ -18,9 +18,10 @@ from mnemon.learning import plugins
 from mnemon.learning.build import Choice, choose, meaningless
 from mnemon.learning.method import Method
 from mnemon.learning.methods import given as method_given
+from mnemon.learning.options import fields
 
 # Parameters that came after 0.1: what a model saved without them was made with.
-ADDED: dict[str, Any] = {"exam": 0, "features": "fixed", "half_life": None}
+ADDED: dict[str, Any] = {"exam": 0, "features": "fixed", "half_life": None, "views": 1}
 FEATURES = ("fixed", "open")
 FLOAT32 = float(np.finfo(np.float32).max)
 MOST_KEPT = 100_000_000  # rows of a memory, as the option of methods that have one
@@ -47,6 +48,10 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         )
     given = {name: of[name] for name in ("batch_size", "lr", "gamma") if of[name] is not None}
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
+    if not same(of["views"], 1):
+        if "views" not in fields(kind):
+            raise MnemonError(f"{kind.name} learns no second views; views is for slda, which learns mirror images.")
+        given["views"] = of["views"]
     if "average" not in meaningless(kind):
         given["average"] = of["average"]
     elif not same(of["average"], "auto"):
