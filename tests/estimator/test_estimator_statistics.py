@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_estimator import blobs, everything, pictures, same
 
-from mnemon import MnemonError, OnlineClassifier
+from mnemon import Embedding, MnemonError, OnlineClassifier
 from mnemon.learning.gaussian import Gaussian
 
 SMALL = "patches:filters=6:images=20:side=4"
@@ -175,7 +175,7 @@ def test_with_two_views_an_image_and_its_mirror_image_are_one(tmp_path):
     for each in (both, loaded):
         each.partial_fit(x[:20], y[:20])
     assert same(everything(loaded), everything(both))
-    with pytest.raises(MnemonError, match="different dictionaries"):
+    with pytest.raises(MnemonError, match="mirror images too cannot be merged"):
         both.merge(one)
 
 
@@ -185,8 +185,14 @@ def test_with_two_views_an_image_and_its_mirror_image_are_one(tmp_path):
         ({"views": 3}, pictures, "views must be at most 2, not 3"),
         ({"views": True}, pictures, "views must be of type int, not True"),
         ({"views": 2}, blobs, "a mirror image needs images"),
-        ({"views": 2, "method": "hybrid"}, pictures, "hybrid learns no second views; views is for slda"),
+        (
+            {"views": 2, "method": "hybrid"},
+            pictures,
+            "hybrid learns one view of a sample; views is for slda, scr and pcr",
+        ),
         ({"views": 2, "lr": 0.1}, pictures, "lr asks for a network, and views=2 for statistics"),
+        ({"views": 2, "backbone": "mlp"}, pictures, "backbone='mlp' asks for a network, and views=2 for statistics"),
+        ({"views": 2, "backbone": Embedding(np.asarray)}, blobs, "behind an embedding function there are vectors"),
     ],
 )
 def test_views_that_there_cannot_be_are_refused(given, data, sentence):
@@ -194,3 +200,19 @@ def test_views_that_there_cannot_be_are_refused(given, data, sentence):
     with pytest.raises(MnemonError, match=sentence):
         clf.partial_fit(*data(30))
     assert not hasattr(clf, "classes_")
+
+
+def test_one_view_is_what_every_method_learns():
+    for views in (1, np.int64(1)):
+        assert OnlineClassifier(views=views).partial_fit(*blobs(30)).resolved_["method"] == "hybrid"
+        assert OnlineClassifier("er", views=views).partial_fit(*blobs(30)).n_seen_ == 30
+
+
+def test_the_views_of_a_sample_are_of_one_age():
+    """With a half-life the mirror images of a chunk do not outweigh its images, however large it is."""
+    x, y = pictures(200, channels=3)
+    whole, single = (OnlineClassifier(backbone=SMALL, views=2, half_life=10) for _ in range(2))
+    whole.partial_fit(x, y)
+    for start in range(0, 200, 5):
+        single.partial_fit(x[start : start + 5], y[start : start + 5])
+    np.testing.assert_allclose(whole.predict_proba(x), single.predict_proba(x), atol=1e-4)

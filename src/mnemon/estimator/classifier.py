@@ -59,8 +59,9 @@ class OnlineClassifier(RiverEstimator):
     half_life     after so many further samples of its class a sample counts half, in memory and statistics; a class that is
                   not shown does not fade. "auto": once drift of a class is noticed (`drift_`), what was learned of it before
                   counts little; until then it is None: nothing ages. What has aged cannot be taken back sample by sample
-    views         2: "slda" learns of each image its mirror image too, and predicts by the average of both; for photos, not for
-                  letters or digits. ("scr" and "pcr" learn a second view that is shifted and mirrored at random.)
+    views         2: "slda" also learns the mirror image of each image, and predicts by the average of both; for photos, not
+                  for letters or digits. ("scr" and "pcr" learn a second view that is shifted and mirrored at random.) None:
+                  the method's own number, 1
     features      "fixed": each sample has the features of the first one, all of them finite numbers. "open": tables (frames,
                   dicts, arrays) may have missing values and categories, and features that come later (docs/classifier.md)
     device        "auto" (the GPU where there is one), "cpu", "cuda", or a torch.device
@@ -83,7 +84,7 @@ class OnlineClassifier(RiverEstimator):
         gamma: float | None = None,
         average: float | str = "auto",
         half_life: float | str | None = None,
-        views: int = 1,
+        views: int | None = None,
         features: str = "fixed",
         device: str | torch.device = "auto",
         seed: int = 0,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from mnemon.errors import MnemonError
-from mnemon.estimator.auto import resolve
-from mnemon.estimator.embedding import network
+from mnemon.estimator.auto import at_default, resolve
+from mnemon.estimator.embedding import Embedding, network
 from mnemon.estimator.online import has_reservoir
 from mnemon.estimator.widening import check_widens
 from mnemon.learning import plugins
@@ -21,7 +21,7 @@ from mnemon.learning.methods import given as method_given
 from mnemon.learning.options import fields
 
 # Parameters that came after 0.1: what a model saved without them was made with.
-ADDED: dict[str, Any] = {"exam": 0, "features": "fixed", "half_life": None, "views": 1}
+ADDED: dict[str, Any] = {"exam": 0, "features": "fixed", "half_life": None, "views": None}
 FEATURES = ("fixed", "open")
 FLOAT32 = float(np.finfo(np.float32).max)
 MOST_KEPT = 100_000_000  # rows of a memory, as the option of methods that have one
@@ -48,10 +48,8 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         )
     given = {name: of[name] for name in ("batch_size", "lr", "gamma") if of[name] is not None}
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
-    if not same(of["views"], 1):
-        if "views" not in fields(kind):
-            raise MnemonError(f"{kind.name} learns no second views; views is for slda, which learns mirror images.")
-        given["views"] = of["views"]
+    if of["views"] is not None:
+        given |= _views(of["views"], kind, of["backbone"])
     if "average" not in meaningless(kind):
         given["average"] = of["average"]
     elif not same(of["average"], "auto"):
@@ -74,6 +72,19 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         if number > FLOAT32:
             raise MnemonError(f"{name} must be at most {FLOAT32:.1e}, not {number}.")
     return found
+
+
+def _views(views: Any, kind: type[Method], backbone: Any) -> dict[str, Any]:
+    """The option of the methods that have it; of the others one view is all there is."""
+    if isinstance(backbone, Embedding) and not at_default(views, 1):
+        raise MnemonError(
+            "behind an embedding function there are vectors, which have no mirror images: learn those of the inputs yourself."
+        )
+    if "views" in fields(kind):
+        return {"views": views}
+    if not at_default(views, 1):
+        raise MnemonError(f"{kind.name} learns one view of a sample; views is for slda, scr and pcr.")
+    return {}
 
 
 def exam(given: Any) -> int:

@@ -37,8 +37,9 @@ def solved(sigma: Tensor, means: Tensor, lam: float, *, removed: bool) -> Tensor
     factor, failed = torch.linalg.cholesky_ex(sigma)
     if bool(failed) and (removed or lam >= LEAST) and bool(torch.isfinite(sigma).all()):
         taken = torch.linalg.eigvalsh(sigma)[0].abs()
-        if removed or bool(taken <= ROUNDING * sigma.diagonal().mean()):
-            sigma.diagonal().add_(2 * taken)
+        mean = sigma.diagonal().mean()
+        if removed or bool(taken <= ROUNDING * mean):
+            sigma.diagonal().add_(2 * taken if removed else taken + lam * mean)
             factor, failed = torch.linalg.cholesky_ex(sigma)
     if bool(failed):
         raise MnemonError(f"the covariance has no inverse with lam {lam}; take a larger one.")

@@ -86,7 +86,11 @@ class StreamingLearner(Learner):
             f = self.learned_features(part)
             if not self._is_flat:
                 finite &= _all_finite(f)
-            self._statistics().add(f, classes.repeat(self.views))
+            classes = classes.repeat(self.views)
+            if self.half_life is not None:  # the views of a sample are of one age
+                order = torch.arange(len(f), device=f.device).reshape(self.views, -1).T.flatten()
+                f, classes = f[order], classes[order]
+            self._statistics().add(f, classes)
         return finite
 
     def _statistics(self) -> Gaussian:
@@ -159,7 +163,7 @@ class StreamingLearner(Learner):
         """λ = "auto", each view of a sample counted. Where samples fade they count as much as they still weigh; a class that
         drifted has few samples left, but the covariance stays that of all."""
         fades = self.half_life is not None
-        samples = float(self._statistics().weight) if fades else self.samples * self.views
+        samples = float(self._statistics().counts.sum()) if fades else self.samples * self.views
         return shrinkage(int(self.seen.sum()), samples)
 
     def _waiting_means(self) -> tuple[Tensor, Tensor]:
@@ -227,13 +231,13 @@ class StreamingLearner(Learner):
         class c (None: the same)."""
         for learner in (self, other):
             learner._need_fitted("it cannot be merged")
+        if self.views != other.views:
+            raise MnemonError("a learner that learns mirror images too cannot be merged with one that does not.")
         if self.digest() != other.digest():
             raise MnemonError(
                 "only learners with the same features can be merged, and these have different dictionaries: "
                 "let both begin with fresh() of one model."
             )
-        if self.views != other.views:
-            raise MnemonError("a learner that learns mirror images too cannot be merged with one that does not.")
         index = torch.arange(len(other.counts))
         if classes is not None:
             index[: len(classes)] = classes.cpu()
