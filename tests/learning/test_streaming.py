@@ -158,9 +158,7 @@ def test_two_views_learn_the_mirror_image_and_average_at_test():
     learner = learn(make(views=2), range(N))
     plain = learn(make(), range(N))
     assert learner.net.backbone.digest() == plain.net.backbone.digest()
-    with pytest.raises(
-        MnemonError, match="same features can be merged"
-    ):  # twice as many samples would be in one of them
+    with pytest.raises(MnemonError, match="mirror images too"):  # twice as many samples would be in one of them
         learner.merge(plain)
     both = make()
     both.take_dictionary(plain)
