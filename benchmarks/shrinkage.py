@@ -57,7 +57,7 @@ def main() -> None:
     header()
     if "embeddings" in args.kinds:
         defaults.trained()  # with gradients
-    record: dict[str, list[dict[str, float | str]]] = {}
+    record: dict[str, list[dict[str, float]]] = {}
     for name in args.kinds:
         print(f"\n{name}; accuracy on held-out samples, %\n", flush=True)
         print(f"| stream | samples | classes | best λ | its accuracy | λ auto | its accuracy | {' | '.join(FIXED)} |")
@@ -74,14 +74,14 @@ def main() -> None:
 
 def of_stream(
     kind: Kind, stream: defaults.Stream, draws: int, seed: int, lost: dict[str, list[float]]
-) -> list[dict[str, float | str]]:
+) -> list[dict[str, float]]:
     """Print a line for each number of samples; append to `lost` what each choice of λ loses to the best of the grid."""
     x, y = stream.samples()
     samples = torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if x.ndim == 4 else x)
     labels = torch.from_numpy(np.unique(y, return_inverse=True)[1])
     asked = min(ASKED, len(labels) // 4)
     orders = [torch.from_numpy(np.random.default_rng((seed, d)).permutation(len(labels))) for d in range(draws)]
-    lines: list[dict[str, float | str]] = []
+    lines: list[dict[str, float]] = []
     for size in (size for size in SIZES if size <= len(labels) - asked):
         found, autos, classes = [], [], []
         for draw, order in enumerate(orders):

@@ -137,7 +137,7 @@ def test_list_says_what_the_options_of_a_classifier_and_a_backbone_mean(capsys, 
     monkeypatch.setenv("COLUMNS", "120")
     for what, words in (
         ("classifiers", ("gaussian:shrink", "identity|diagonal", "FLOAT|auto", "weight λ of the penalty")),
-        ("backbones", ("patches:filters", "images|noise", "units of each hidden layer", "nf")),
+        ("backbones", ("patches:filters", "images|noise", "units of each hidden layer", "resnet18:nf")),
     ):
         out, _ = run("list", what, capsys=capsys)
         assert all(word in out for word in words)

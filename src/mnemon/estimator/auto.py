@@ -57,7 +57,7 @@ def _chosen(given: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, str]:
     if asks_for_network(given):
         _check_agreement(given)
         return NETWORK
-    if isinstance(classifier, str) or not _is_auto(body) or _mirrors(given):  # none asks for a network
+    if isinstance(classifier, str) or not _is_auto(body) or asks_for_views(given):  # none asks for a network
         fixed = isinstance(body, nn.Module) or (isinstance(body, str) and architecture(body).name == "identity")
         return EMBEDDINGS if fixed else PATCHES if are_images(shape) else {"method": "slda"}
     return PATCHES if are_images(shape) else NETWORK
@@ -66,7 +66,7 @@ def _chosen(given: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, str]:
 def asks_for_network(given: Mapping[str, Any]) -> bool:
     """Whether something is given that only a network has: an option of training or of the memory at another value than its
     default, a classifier that reads no statistics, a backbone that is trained."""
-    if not all(at_default(given[name], usual) for name, usual in OF_NETWORKS.items()):
+    if not all(_is(given[name], usual) for name, usual in OF_NETWORKS.items()):
         return True
     return bool(_of_network(given))
 
@@ -90,12 +90,12 @@ def _is_trained(body: Any) -> bool:
 
 def _check_agreement(given: Mapping[str, Any]) -> None:
     """Refuse options of a network beside a classifier or backbone that only statistics have."""
-    options = [name for name, usual in OF_NETWORKS.items() if not at_default(given[name], usual)]
+    options = [name for name, usual in OF_NETWORKS.items() if not _is(given[name], usual)]
     body, classifier = network(given["backbone"]), given["classifier"]
-    if _mirrors(given):  # then any reason to take a network contradicts it
+    if asks_for_views(given):  # then any reason to take a network contradicts it
         options += _of_network(given)
     of_statistics = [
-        *([f"views={given['views']!r}"] if _mirrors(given) else []),
+        *([f"views={given['views']!r}"] if asks_for_views(given) else []),
         *([f"classifier={classifier!r}"] if isinstance(classifier, str) and _reads_statistics(classifier) else []),
         *([f"backbone={body!r}"] if isinstance(body, str) and body.partition(":")[0] == "patches" else []),
     ]
@@ -105,16 +105,16 @@ def _check_agreement(given: Mapping[str, Any]) -> None:
         )
 
 
-def _mirrors(given: Mapping[str, Any]) -> bool:
-    """Whether second views are asked for, which statistics have."""
-    return given["views"] is not None and not at_default(given["views"], 1)
+def asks_for_views(given: Mapping[str, Any]) -> bool:
+    """Whether more than one view of each sample is asked for, which with "auto" asks for statistics."""
+    return given["views"] is not None and not _is(given["views"], 1)
 
 
 def _reads_statistics(classifier: str) -> bool:
     return "statistics" in classifier_named(classifier).needs
 
 
-def at_default(given: Any, usual: Any) -> bool:
+def _is(given: Any, usual: Any) -> bool:
     """Whether a parameter stands at its default; what is given may be anything."""
     return given is usual or (
         isinstance(given, str | int | np.integer) and not isinstance(given, bool) and given == usual

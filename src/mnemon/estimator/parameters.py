@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mnemon.errors import MnemonError
-from mnemon.estimator.auto import at_default, resolve
+from mnemon.estimator.auto import asks_for_views, resolve
 from mnemon.estimator.embedding import Embedding, network
 from mnemon.estimator.online import has_reservoir
 from mnemon.estimator.widening import check_widens
@@ -48,8 +48,7 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
         )
     given = {name: of[name] for name in ("batch_size", "lr", "gamma") if of[name] is not None}
     given |= {name: size for name, size in sizes.items() if kind.replays and size is not None}
-    if of["views"] is not None:
-        given |= _views(of["views"], kind, of["backbone"])
+    given |= _views(of, kind)
     if "average" not in meaningless(kind):
         given["average"] = of["average"]
     elif not same(of["average"], "auto"):
@@ -74,15 +73,17 @@ def choice(of: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Choice:
     return found
 
 
-def _views(views: Any, kind: type[Method], backbone: Any) -> dict[str, Any]:
+def _views(of: Mapping[str, Any], kind: type[Method]) -> dict[str, Any]:
     """The option of the methods that have it; of the others one view is all there is."""
-    if isinstance(backbone, Embedding) and not at_default(views, 1):
+    if of["views"] is None:
+        return {}
+    if isinstance(of["backbone"], Embedding) and asks_for_views(of):
         raise MnemonError(
             "behind an embedding function there are vectors, which have no mirror images: learn those of the inputs yourself."
         )
     if "views" in fields(kind):
-        return {"views": views}
-    if not at_default(views, 1):
+        return {"views": of["views"]}
+    if asks_for_views(of):
         raise MnemonError(f"{kind.name} learns one view of a sample; views is for slda, scr and pcr.")
     return {}
 

@@ -87,7 +87,7 @@ class StreamingLearner(Learner):
             if not self._is_flat:
                 finite &= _all_finite(f)
             classes = classes.repeat(self.views)
-            if self.half_life is not None:  # the views of a sample are of one age
+            if self.half_life is not None and self.views > 1:  # the views of a sample are of one age
                 order = torch.arange(len(f), device=f.device).reshape(self.views, -1).T.flatten()
                 f, classes = f[order], classes[order]
             self._statistics().add(f, classes)
